@@ -1,0 +1,206 @@
+"""The nouns of memdb, in the order in which data flows: immutable, and JSON through msgspec."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Granularity: TypeAlias = Literal["day", "week", "month", "year"]
+Axis: TypeAlias = Literal["entity", "location", "subject", "predicate"]
+Moment: TypeAlias = str | dt.datetime | dt.date
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """Whose memory: a part left `None` is unnamed when writing and matches anything when reading."""
+
+    user: str | None = None
+    agent: str | None = None
+    run: str | None = None
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One turn of a conversation, as it was said (QGMem section III-A, DeferMem section 3.1).
+
+    `id` is the caller's and unique in its session; `said_at` is an ISO 8601 date or date-time, a `datetime`,
+    or `serial-N` for sources that only number their messages.
+    """
+
+    speaker: str
+    content: str
+    said_at: Moment | None = None
+    id: str | None = None
+    role: str | None = None
+    image_caption: str | None = None
+    location: str | None = None
+
+
+class Instant(msgspec.Struct, frozen=True, kw_only=True):
+    """A speaker's clock reading: a calendar day with an order inside all clock readings, or a serial number.
+
+    `day` counts from 1970-01-01 in the speaker's own calendar, `utc_us` are microseconds since
+    1970-01-01T00:00Z (a reading without a zone counts as UTC), `offset_min` is the zone's offset if one was
+    given. A serial number has only `serial`.
+    """
+
+    text: str
+    day: int | None = None
+    utc_us: int | None = None
+    offset_min: int | None = None
+    serial: int | None = None
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A closed range of days with the granularity in which it was said (QGMem section III-A1).
+
+    `start` and `end` are `YYYY-MM-DD` days, both included.
+    """
+
+    start: dt.date
+    end: dt.date
+    granularity: Granularity
+
+
+class Triple(msgspec.Struct, frozen=True):
+    """The one structured fact of a unit, (subject, predicate, object)."""
+
+    subject: str
+    predicate: str
+    object: str
+
+
+class Unit(msgspec.Struct, frozen=True, kw_only=True):
+    """One atomic claim with its indexes and its evidence (QGMem equation 1).
+
+    `first` and `last` are the positions in the session of the first and last message the claim rests on,
+    `source_ids` the ids of all of them, the most direct first (empty until it is stored).
+    """
+
+    fact_text: str
+    triple: Triple | None = None
+    entities: tuple[str, ...] = ()
+    locations: tuple[str, ...] = ()
+    fact_time: tuple[Interval, ...] = ()
+    first: int
+    last: int
+    id: str = ""
+    source_ids: tuple[str, ...] = ()
+
+
+class TimeConstraint(msgspec.Struct, frozen=True):
+    """Days that a question asks about: when the fact happened, or when it was talked about."""
+
+    kind: Literal["fact", "utterance"]
+    interval: Interval
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """A question and the constraints parsed from it (QGMem section III-B1)."""
+
+    text: str
+    entities: tuple[str, ...] = ()
+    locations: tuple[str, ...] = ()
+    times: tuple[TimeConstraint, ...] = ()
+
+
+class ChannelHit(msgspec.Struct, frozen=True):
+    """Where one channel placed an evidence: its rank from 1, and the channel's own score."""
+
+    rank: int
+    score: float
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece of evidence for a question.
+
+    `text` is what was said, `facts` the claims found in it (best first), `source` the very messages it rests
+    on, the most direct first, `said_at` and `fact_time` the two times, `channels` the place each channel gave
+    it.
+    """
+
+    rank: int
+    score: float
+    text: str
+    speaker: str
+    session: str
+    source: tuple[Message, ...]
+    said_at: str | None = None
+    fact_time: tuple[Interval, ...] = ()
+    facts: tuple[Unit, ...] = ()
+    channels: dict[str, ChannelHit] = {}
+
+
+class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What a question activated: the parsed question and the evidence, best first."""
+
+    query: Query
+    evidence: tuple[Evidence, ...] = ()
+
+    def __iter__(self) -> Iterator[Evidence]:
+        return iter(self.evidence)
+
+    def __len__(self) -> int:
+        return len(self.evidence)
+
+    def __getitem__(self, index: int) -> Evidence:
+        return self.evidence[index]
+
+
+class Added(msgspec.Struct, frozen=True, kw_only=True):
+    """What one `add` did.
+
+    `ids` are the ids of the given messages in order; `stored` were new; `known` were there already;
+    `conflicts` are the ids that were there with other content, which stays as it was.
+    """
+
+    session: str
+    ids: tuple[str, ...]
+    stored: int = 0
+    known: int = 0
+    units: int = 0
+    conflicts: tuple[str, ...] = ()
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation in the file: how many messages, the first and the last clock reading, whose it is."""
+
+    name: str
+    source: str
+    messages: int
+    first_said: str | None
+    last_said: str | None
+    scope: Scope
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What made a file, the settings that shaped it, and how many rows it holds."""
+
+    format: int
+    memdb_version: str
+    encoder_name: str
+    encoder_sha256: str
+    encoder_dimension: int
+    settings: dict[str, float | int | str]
+    counts: dict[str, int]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing `verify` found wrong: the check's name, and what differs."""
+
+    check: str
+    detail: str
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """What `verify` re-derived and compared: row counts, problems (none in a sound file), warnings."""
+
+    counts: dict[str, int]
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems

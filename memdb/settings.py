@@ -1,0 +1,42 @@
+"""Every number of both papers and every bound of ours, named with its unit, with its origin."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- QGMem (section and appendix in brackets)
+WINDOW_MESSAGES: Final = 6  # messages per construction window [A1]
+WINDOW_OVERLAP: Final = 2  # messages shared with the window before [A1]
+SEM_THRESHOLD: Final = 0.60  # least cosine of an attribute match [A2]
+RRF_KAPPA: Final = 60  # κ of reciprocal rank fusion [A2]
+CHANNEL_DEPTH: Final = 100  # n, candidates kept per channel [A2]
+TOP_K: Final = 10  # k, evidence returned [A2]
+TIME_FALLBACK: Final = 0.5  # weight of the utterance day for a unit without fact time (ours)
+
+CONTEXT_WORDS: Final = 40  # words of a neighbour that enter the lexical neighbourhood (measured)
+# BM25 weights of a message's fields: a question looks for what was stated, a search for words anywhere.
+FIELD_WEIGHTS: Final = {"own": 1.0, "question": 0.25, "prompt": 1.0, "context": 0.4, "after": 0.4}
+SEARCH_FIELD_WEIGHTS: Final = {"own": 1.0, "question": 1.0, "prompt": 0.5, "context": 0.25, "after": 0.25}
+LIST_WEIGHTS: Final = {"message_lexical": 1.0, "message_dense": 1.0, "unit": 0.25}  # in the fusion over both
+SPEAKER_BONUS: Final = 0.15  # for a message by the one speaker the question names
+
+# --- The file (ours)
+BUSY_TIMEOUT_MS: Final = 10_000  # how long a writer waits for another
+CACHE_KIB: Final = 64 * 1024  # page cache of the writer
+READER_CACHE_KIB: Final = 32 * 1024  # page cache of one reader
+MAX_CONTENT_CHARS: Final = 1_000_000  # longest content of one message
+MAX_NAME_CHARS: Final = 1_000  # longest speaker, id, session, role or scope part
+MAX_QUESTION_CHARS: Final = 100_000  # longest question
+MAX_K: Final = 4_096  # most evidence for one question (sqlite-vec's bound of a KNN)
+MAX_QUESTION_TERMS: Final = 64  # distinct terms of a question that are looked up
+MAX_LABEL_HITS: Final = 512  # nearest labels looked at per constraint
+ADD_BATCH_MESSAGES: Final = 512  # messages per write transaction of a long add
+
+
+def shaping() -> dict[str, float | int | str]:
+    """The settings that shape what a file holds; recorded in the file."""
+    return {
+        "window_messages": WINDOW_MESSAGES,
+        "window_overlap": WINDOW_OVERLAP,
+        "context_words": CONTEXT_WORDS,
+    }
