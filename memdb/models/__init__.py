@@ -1,0 +1,1 @@
+"""Neural models behind ports. Nothing here knows SQL."""

@@ -1,0 +1,263 @@
+"""Finding, checking and describing models; nothing is fetched unless asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memdb.errors import ModelDamaged, ModelError, ModelNotFound
+from memdb.models import onnx, registry
+from memdb.models.onnx import OnnxEncoder
+from memdb.models.registry import WEIGHTS, load_encoder, read_card, registered
+
+EMBEDDED = WEIGHTS / registry.DEFAULT_ENCODER
+
+
+@pytest.fixture
+def folder(checkpoint: Path, tmp_path: Path) -> Path:
+    """A tiny encoder in memdb's own layout."""
+    export = pytest.importorskip("memdb.models.export")
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    export.export(checkpoint, tmp_path / "tiny", precision="float32")
+    return tmp_path / "tiny"
+
+
+@pytest.fixture
+def foreign(folder: Path, checkpoint: Path, tmp_path: Path) -> Path:
+    """The same as Hugging Face lays it out."""
+    target = tmp_path / "foreign"
+    (target / "onnx").mkdir(parents=True)
+    shutil.copy(folder / "model.onnx", target / "onnx" / "model.onnx")
+    shutil.copy(folder / "tokenizer.json", target)
+    shutil.copy(checkpoint / "config.json", target)
+    return target
+
+
+def rewrite(file: Path, **changes: object) -> None:
+    content = json.loads(file.read_text()) | changes
+    file.write_text(json.dumps(content))
+
+
+def test_the_embedded_encoder_loads_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    encoder = load_encoder(threads=1)
+    assert isinstance(encoder, OnnxEncoder)
+    assert (encoder.name, encoder.dimension, encoder.max_tokens) == ("all-minilm-l6-v2", 384, 256)
+    assert encoder.provider == "CPUExecutionProvider"
+    assert encoder.sha256 == registry.sha256_of(EMBEDDED / "model.onnx")
+
+
+def test_the_embedded_card_is_complete_and_small() -> None:
+    card = read_card(EMBEDDED)
+    assert card.licence == "Apache-2.0"
+    assert card.source
+    assert card.made["weights_sha256"].startswith("53aa5117")
+    assert card.metrics["component_max"] < 1
+    assert sum(file.stat().st_size for file in EMBEDDED.iterdir()) < 30e6
+
+
+def test_names_are_registered() -> None:
+    assert registry.DEFAULT_ENCODER in registered()
+    assert load_encoder(registry.DEFAULT_ENCODER, threads=1).name == registry.DEFAULT_ENCODER
+
+
+def test_a_folder_loads_by_path_and_by_str(folder: Path) -> None:
+    for spec in (folder, str(folder)):
+        assert load_encoder(spec, threads=1).dimension == 32
+
+
+@pytest.mark.parametrize("spec", ["no-such-model", Path("/no/such/folder"), "", "../nowhere"])
+def test_what_is_not_there_is_not_found(
+    spec: str | Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelNotFound) as caught:
+        load_encoder(spec)
+    assert caught.value.hint
+
+
+def test_another_files_bytes_are_refused(folder: Path) -> None:
+    data = bytearray((folder / "model.onnx").read_bytes())
+    data[-1] ^= 1
+    (folder / "model.onnx").write_bytes(data)
+    with pytest.raises(ModelDamaged, match=r"model\.onnx"):
+        load_encoder(folder)
+
+
+def test_a_changed_tokenizer_is_refused(folder: Path) -> None:
+    rewrite(folder / "tokenizer.json", truncation=None)
+    with pytest.raises(ModelDamaged, match=r"tokenizer\.json"):
+        load_encoder(folder)
+
+
+def test_a_missing_file_is_named(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ModelNotFound, match=r"tokenizer\.json"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pooling": "max"},
+        {"dimension": "32"},
+        {"dimension": 0},
+        {"max_tokens": 0},
+        {"files": {}},
+        {"files": {"model.onnx": "00"}},
+        {"name": None},
+    ],
+    ids=str,
+)
+def test_a_bad_card_is_refused(folder: Path, changes: dict[str, object]) -> None:
+    rewrite(folder / "card.json", **changes)
+    with pytest.raises(ModelDamaged, match=r"card\.json"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])
+def test_a_card_that_is_no_json_object_is_refused(folder: Path, content: bytes) -> None:
+    (folder / "card.json").write_bytes(content)
+    with pytest.raises(ModelDamaged, match=r"card\.json"):
+        load_encoder(folder)
+
+
+def test_a_card_with_another_dimension_than_the_model_is_refused(folder: Path) -> None:
+    rewrite(folder / "card.json", dimension=16)
+    with pytest.raises(ModelDamaged, match="gives"):
+        load_encoder(folder, threads=1).encode(["w1"])
+
+
+@pytest.mark.parametrize(("name", "message"), [("model.onnx", "runtime"), ("tokenizer.json", "tokenizer")])
+def test_rubbish_under_a_right_digest_is_damage(folder: Path, name: str, message: str) -> None:
+    (folder / name).write_bytes(b"rubbish")
+    files = {file: registry.sha256_of(folder / file) for file in ("model.onnx", "tokenizer.json")}
+    rewrite(folder / "card.json", files=files)
+    with pytest.raises(ModelDamaged, match=message):
+        load_encoder(folder)
+
+
+def test_a_hugging_face_folder_loads_and_agrees(folder: Path, foreign: Path) -> None:
+    ours, theirs = load_encoder(folder, threads=1), load_encoder(foreign, threads=1)
+    assert theirs.name == "foreign"
+    assert theirs.sha256 == ours.sha256
+    assert np.array_equal(ours.encode(["w1 w2", "w3"]), theirs.encode(["w1 w2", "w3"]))
+
+
+def test_a_hugging_face_folder_says_how_it_pools_and_what_it_puts_in_front(foreign: Path) -> None:
+    (foreign / "1_Pooling").mkdir()
+    pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    (foreign / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    (foreign / "sentence_bert_config.json").write_text('{"max_seq_length": 32}')
+    (foreign / "config_sentence_transformers.json").write_text('{"prompts": {"query": "w9 "}}')
+    card = read_card(foreign)
+    assert (card.pooling, card.max_tokens, card.query_prefix, card.document_prefix) == ("cls", 32, "w9 ", "")
+    encoder = load_encoder(foreign, threads=1)
+    asked = encoder.encode(["w1"], kind="query")
+    assert np.abs(asked - encoder.encode(["w9 w1"])).max() < 1e-6
+    assert np.abs(asked - encoder.encode(["w1"])).max() > 1e-3
+
+
+def test_cls_pooling_takes_the_first_token() -> None:
+    hidden = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    mask = np.array([[1, 1, 0], [1, 1, 1]])
+    assert onnx._pool(hidden, mask, "cls").tolist() == [[0, 1], [6, 7]]
+    assert onnx._pool(hidden, mask, "mean").tolist() == [[1, 2], [8, 9]]
+
+
+def test_unknown_pooling_is_refused_rather_than_guessed(foreign: Path) -> None:
+    (foreign / "1_Pooling").mkdir()
+    (foreign / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
+    with pytest.raises(ModelError, match="max_tokens"):
+        load_encoder(foreign)
+
+
+@pytest.mark.parametrize("name", ["onnx/model.onnx", "tokenizer.json", "config.json"])
+def test_a_hugging_face_folder_without_a_file_is_not_found(foreign: Path, name: str) -> None:
+    (foreign / name).unlink()
+    with pytest.raises(ModelNotFound):
+        load_encoder(foreign)
+
+
+def test_a_hugging_face_folder_without_a_width_is_damaged(foreign: Path) -> None:
+    (foreign / "config.json").write_text("{}")
+    with pytest.raises(ModelDamaged, match="do not describe"):
+        load_encoder(foreign)
+
+
+def test_the_hub_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ModelNotFound, match="huggingface-hub") as caught:
+        load_encoder("hub:org/name")
+    assert "pip install" in caught.value.hint
+
+
+def test_the_hub_is_asked_for_the_named_files_only(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="huggingface-hub is not installed")
+    asked: list[tuple[str, list[str]]] = []
+
+    def download(repository: str, *, allow_patterns: list[str]) -> str:
+        asked.append((repository, allow_patterns))
+        return str(foreign)
+
+    monkeypatch.setattr(hub, "snapshot_download", download)
+    assert load_encoder("hub:org/name", threads=1).dimension == 32
+    assert asked == [("org/name", registry.HUB_FILES)]
+
+
+def test_a_hub_that_cannot_be_reached_is_retryable(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="huggingface-hub is not installed")
+
+    def download(repository: str, **options: object) -> str:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(hub, "snapshot_download", download)
+    with pytest.raises(ModelNotFound, match="no route") as caught:
+        load_encoder("hub:org/name")
+    assert caught.value.retryable
+
+
+def test_batches_are_bounded_by_padded_tokens_and_lose_no_row() -> None:
+    lengths = [int(length) for length in np.random.default_rng(5).integers(2, 257, 500)] + [5000]
+    batches = list(onnx._batches(lengths))
+    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[row] for row in batch) <= onnx.BATCH_TOKENS
+
+
+def test_a_vector_without_direction_is_an_error() -> None:
+    for value in (0.0, np.nan, np.inf):
+        with pytest.raises(ModelError, match="direction"):
+            onnx._unit(np.full((1, 4), value, np.float32))
+
+
+def test_cuda_is_taken_where_the_card_allows_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    real = onnxruntime.InferenceSession
+    asked: list[list[str]] = []
+
+    def session(file: str, options: object, *, providers: list[str]) -> object:
+        asked.append(providers)
+        return real(file, options, providers=["CPUExecutionProvider"])
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", session)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: list(onnx.PROVIDERS))
+    load_encoder(folder)
+    load_encoder()
+    assert asked == [["CUDAExecutionProvider", "CPUExecutionProvider"], ["CPUExecutionProvider"]]
+
+
+def test_surrogates_are_paired_or_replaced() -> None:
+    assert onnx._legal("a\ud83d\ude00b") == "a😀b"
+    assert onnx._legal("a\ud83db\udfff") == "a\ufffdb\ufffd"
