@@ -1,0 +1,1 @@
+"""The one file; the only room that knows SQL."""

@@ -1,0 +1,167 @@
+"""The file format: creating it, recognising it, and bringing older files up to it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from memdb import errors
+from memdb.store import connection as connections
+from memdb.store.indexes import vector_scale
+
+APPLICATION_ID = 0x6D656D64
+FORMAT = 1
+
+# MIGRATIONS[n] brings format n to n + 1 inside the caller's transaction. Format 1 is the first.
+MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {}
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """What made a file: written once, when the file is created."""
+
+    memdb_version: str
+    encoder_name: str
+    encoder_sha256: str
+    encoder_dimension: int
+    vector_scale: float
+    settings: dict[str, float | int | str] = {}
+
+
+@cache
+def schema_sql() -> str:
+    """The text of schema.sql: inside the installed package, or at the top of a checkout."""
+    here = Path(__file__).resolve()
+    for folder in (here.parents[1], here.parents[2]):
+        path = folder / "schema.sql"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise errors.CannotOpen("schema.sql is missing from the installation", hint="install memdb-engine again")
+
+
+def create(connection: apsw.Connection, made: Made) -> None:
+    """Make the tables of the current format in an empty file, inside the caller's transaction."""
+    connection.execute(schema_sql().replace("{dimension}", str(made.encoder_dimension)))
+    values = msgspec.structs.asdict(made) | {"settings": json.dumps(made.settings, sort_keys=True)}
+    connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", sorted(values.items()))
+
+
+def is_empty(connection: apsw.Connection) -> bool:
+    """Whether the file holds nothing at all: then it may become a memory."""
+    marks = (_pragma(connection, "application_id"), _pragma(connection, "user_version"))
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    return marks == (0, 0) and tables == 0
+
+
+def check(connection: apsw.Connection, path: Path) -> None:
+    """Refuse a file that is not ours, newer than we are, or that carries objects a memory does not have.
+
+    Reads only the header and the schema, so it takes the same time for every size of file.
+    """
+    if _pragma(connection, "application_id") != APPLICATION_ID:
+        raise errors.NotAMemory(f"{path} is not a memory file", hint="choose another path")
+    found = _pragma(connection, "user_version")
+    if found > FORMAT:
+        raise errors.NewerFormat(
+            f"{path} has format {found}, this memdb knows formats up to {FORMAT}", hint="upgrade memdb-engine"
+        )
+    if found < FORMAT:
+        raise errors.FileError(
+            f"{path} has format {found}, older than {FORMAT}",
+            hint="open it once for writing, which brings it up to date",
+        )
+    if strange := foreign_objects(connection):
+        raise errors.Damaged(
+            f"{path} holds objects that no memory has: {', '.join(strange[:5])}",
+            hint="do not use a file from somebody you do not trust",
+        )
+
+
+def foreign_objects(connection: apsw.Connection) -> list[str]:
+    """Triggers, views, tables and indexes that the format does not have, or that are defined differently."""
+    meta = connection.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'meta'").get
+    if meta != _objects_of_format(1)["table meta"]:  # not read before it is known to be a plain table
+        return ["table meta"]
+    dimension = _dimension(connection)
+    if not dimension:
+        return ["table meta without encoder_dimension"]
+    expected = _objects_of_format(dimension)
+    found = {
+        f"{kind} {name}": sql
+        for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema")
+    }
+    wrong = [key for key, sql in found.items() if expected.get(key, "?") != sql]
+    missing = [f"missing {key}" for key in expected if key not in found]
+    return sorted(wrong) + sorted(missing)
+
+
+@cache
+def _objects_of_format(dimension: int) -> dict[str, str | None]:
+    reference = apsw.Connection(":memory:")
+    try:
+        connections.load_vectors(reference)
+        reference.execute(schema_sql().replace("{dimension}", str(dimension)))
+        rows = reference.execute("SELECT type, name, sql FROM sqlite_schema")
+        return {f"{kind} {name}": sql for kind, name, sql in rows}
+    finally:
+        reference.close()
+
+
+def _dimension(connection: apsw.Connection) -> int:
+    value = connection.execute("SELECT value FROM meta WHERE key = 'encoder_dimension'").get
+    return value if isinstance(value, int) and 0 < value <= 8192 else 0
+
+
+def is_older(connection: apsw.Connection) -> bool:
+    """Whether the file is a memory of an older format that can be brought up to date."""
+    marks = (_pragma(connection, "application_id"), _pragma(connection, "user_version"))
+    return marks[0] == APPLICATION_ID and marks[1] < FORMAT and marks[1] in MIGRATIONS
+
+
+def back_up(connection: apsw.Connection, path: Path) -> Path:
+    """A consistent copy of the file beside it, named after its format; one that is there already is kept."""
+    copy = path.with_name(f"{path.name}.format-{_pragma(connection, 'user_version')}")
+    if not copy.exists():
+        part = copy.with_name(f"{copy.name}.part")
+        part.unlink(missing_ok=True)
+        target = apsw.Connection(str(part))
+        try:
+            with target.backup("main", connection, "main") as backup:
+                backup.step(-1)
+        finally:
+            target.close()
+        part.replace(copy)
+    return copy
+
+
+def migrate(connection: apsw.Connection) -> int:
+    """Bring an older file to the current format, inside the caller's transaction; returns the steps taken."""
+    steps = 0
+    while (found := _pragma(connection, "user_version")) < FORMAT:
+        MIGRATIONS[found](connection)
+        connection.execute(f"PRAGMA user_version = {found + 1}")
+        steps += 1
+    return steps
+
+
+def read_made(connection: apsw.Connection, path: Path) -> Made:
+    """What made this file."""
+    rows = dict(connection.execute("SELECT key, value FROM meta"))
+    try:
+        values = {key: value for key, value in rows.items() if key in Made.__struct_fields__}
+        values["settings"] = json.loads(str(rows.get("settings")))
+        made = msgspec.convert(values, Made)
+    except (msgspec.ValidationError, json.JSONDecodeError, RecursionError) as error:
+        raise errors.Damaged(f"{path}: table meta is damaged: {error}", hint="restore a backup") from error
+    if not math.isclose(made.vector_scale, vector_scale(made.encoder_dimension)):
+        raise errors.Damaged(f"{path}: vector_scale is {made.vector_scale}", hint="restore a backup")
+    return made
+
+
+def _pragma(connection: apsw.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").get)

@@ -1,0 +1,84 @@
+-- name: find_scope
+SELECT scope_id FROM scope WHERE user IS :user AND agent IS :agent AND run IS :run;
+
+-- name: insert_scope
+INSERT INTO scope (user, agent, run) VALUES (:user, :agent, :run) RETURNING scope_id;
+
+-- name: find_session
+SELECT session_id FROM session WHERE scope_id = :scope_id AND source = :source AND name = :name;
+
+-- name: insert_session
+INSERT INTO session (scope_id, source, name) VALUES (:scope_id, :source, :name) RETURNING session_id;
+
+-- name: session_length
+SELECT ifnull(max(position) + 1, 0) FROM message WHERE session_id = ?;
+
+-- name: session_speakers
+SELECT speaker FROM message WHERE session_id = ? AND position < 64 GROUP BY speaker ORDER BY min(position);
+
+-- name: session_tail
+SELECT message_id, position, external_id, speaker, role, content, image_caption, location,
+       said_text, said_day, said_utc_us, said_offset_min, said_serial
+FROM message WHERE session_id = :session_id AND position >= :position ORDER BY position;
+
+-- name: messages_by_external_id
+SELECT message.message_id, position, external_id, speaker, role, content, image_caption, location,
+       said_text, said_day, said_utc_us, said_offset_min, said_serial
+FROM message JOIN json_each(:ids) AS wanted ON external_id = wanted.value
+WHERE session_id = :session_id;
+
+-- name: messages_by_position
+SELECT message.message_id, position, external_id, speaker, role, content, image_caption, location,
+       said_text, said_day, said_utc_us, said_offset_min, said_serial
+FROM message JOIN json_each(:positions) AS wanted ON position = wanted.value
+WHERE session_id = :session_id AND external_id IS NULL;
+
+-- name: insert_message
+INSERT INTO message (scope_id, session_id, position, external_id, speaker, role, content, image_caption, location,
+                     said_text, said_day, said_utc_us, said_offset_min, said_serial)
+VALUES (:scope_id, :session_id, :position, :external_id, :speaker, :role, :content, :image_caption, :location,
+        :said_text, :said_day, :said_utc_us, :said_offset_min, :said_serial)
+RETURNING message_id;
+
+-- name: count_speaker
+INSERT INTO speaker (scope_id, name, messages) VALUES (?, ?, ?)
+ON CONFLICT (scope_id, name) DO UPDATE SET messages = messages + excluded.messages;
+
+-- name: speakers
+SELECT speaker.name, sum(messages)
+FROM speaker JOIN scope USING (scope_id)
+WHERE :everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
+                        THEN user IS NULL AND agent IS NULL AND run IS NULL
+                        ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
+                         AND (:run IS NULL OR run = :run) END
+GROUP BY speaker.name ORDER BY sum(messages) DESC, speaker.name LIMIT :most;
+
+-- name: put_window
+INSERT INTO window (session_id, window_no, first_position, end_position, new_position, state, made_by)
+VALUES (:session_id, :window_no, :first_position, :end_position, :new_position, :state, :made_by)
+ON CONFLICT (session_id, window_no) DO UPDATE
+SET end_position = excluded.end_position, state = excluded.state, made_by = excluded.made_by;
+
+-- name: sessions
+SELECT session.name, session.source,
+       (SELECT count(*) FROM message WHERE message.session_id = session.session_id),
+       (SELECT said_text FROM message WHERE message.session_id = session.session_id AND said_text IS NOT NULL
+        ORDER BY position LIMIT 1),
+       (SELECT said_text FROM message WHERE message.session_id = session.session_id AND said_text IS NOT NULL
+        ORDER BY position DESC LIMIT 1),
+       scope.user, scope.agent, scope.run
+FROM session JOIN scope USING (scope_id)
+WHERE (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
+                        THEN user IS NULL AND agent IS NULL AND run IS NULL
+                        ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
+                         AND (:run IS NULL OR run = :run) END)
+ORDER BY session_id;
+
+-- name: sessions_named
+SELECT session_id FROM session JOIN scope USING (scope_id)
+WHERE session.name = :name AND session.source = :source
+  AND (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
+                        THEN user IS NULL AND agent IS NULL AND run IS NULL
+                        ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
+                         AND (:run IS NULL OR run = :run) END)
+ORDER BY session_id;

@@ -1,0 +1,190 @@
+-- name: hybrid
+-- One statement from a question to its evidence (QGMem section III-B1; papers: equations of A6.3 and A6.4).
+--
+-- Every KNN stands in a MATERIALIZED common table of its own: the query flattener would push ORDER BY and joins into
+-- vec0, which refuses them. A channel that is switched off, or has nothing to look for, costs nothing: its condition
+-- on bindings alone is tested before its table is opened.
+WITH
+-- The scopes this question may see: named parts must agree; a scope that names none sees only what nobody named.
+visible AS MATERIALIZED (
+  SELECT scope_id FROM scope
+  WHERE :everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
+                          THEN user IS NULL AND agent IS NULL AND run IS NULL
+                          ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
+                           AND (:run IS NULL OR run = :run) END
+),
+
+-- Messages: BM25 over what the message states, what it asks besides, the question it replies to, its neighbourhood.
+message_lexical AS MATERIALIZED (
+  SELECT message.message_id, -bm25(message_terms, :w_own, :w_question, :w_prompt, :w_context, :w_after) AS score
+  FROM message_terms CROSS JOIN message ON message.message_id = message_terms.rowid
+  WHERE :message_lexical AND message_terms MATCH :message_terms
+    AND message.scope_id IN (SELECT scope_id FROM visible) 
+    AND ifnull(message.said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
+  ORDER BY score DESC, message.message_id LIMIT :n
+),
+-- Messages: cosine of the question and the message, the question it replies to included.
+message_dense AS MATERIALIZED (
+  SELECT message_id, ifnull(1 - distance, 0) AS score FROM message_vector
+  WHERE :message_dense AND own MATCH vec_int8(:vector) AND k = :n
+    AND scope_id IN (SELECT scope_id FROM visible) AND said_key >= :said_from AND said_key <= :said_until
+),
+
+-- Units: BM25 over the claim and its labels.
+unit_lexical AS MATERIALIZED (
+  SELECT unit.unit_id, unit.message_id, -bm25(unit_terms, 1.0, 0.5) AS score
+  FROM unit_terms CROSS JOIN unit ON unit.unit_id = unit_terms.rowid
+  WHERE :unit_lexical AND unit_terms MATCH :terms AND unit.scope_id IN (SELECT scope_id FROM visible)
+    AND (SELECT ifnull(said_key, 9223372036854775807) FROM message WHERE message_id = unit.message_id)
+        BETWEEN :said_from AND :said_until
+  ORDER BY score DESC, unit.unit_id LIMIT :n
+),
+-- Units: cosine of the question and the claim.
+unit_dense AS MATERIALIZED (
+  SELECT unit_id, ifnull(1 - distance, 0) AS score FROM unit_vector
+  WHERE :unit_dense AND fact MATCH vec_int8(:vector) AND k = :n
+    AND scope_id IN (SELECT scope_id FROM visible) AND said_key >= :said_from AND said_key <= :said_until
+),
+
+-- Units: event attributes. Constraints on entities and locations, each with its number, axis, folded text.
+constraint_name AS MATERIALIZED (
+  SELECT key AS number, value ->> 0 AS axis, value ->> 1 AS folded FROM json_each(:names) WHERE :unit_attribute
+),
+constraint_time AS MATERIALIZED (
+  SELECT key AS number, value ->> 0 AS kind, value ->> 1 AS start_day, value ->> 2 AS end_day
+  FROM json_each(:times) WHERE :unit_attribute
+),
+-- best(c): 1 for an equal label, else the cosine of the nearest ones down to the threshold.
+near_label AS MATERIALIZED (
+  SELECT constraint_name.number, constraint_name.axis, label_vector.label_id,
+         min(1.0, 1 - label_vector.distance) AS score
+  FROM constraint_name CROSS JOIN label_vector
+  WHERE :name_vectors IS NOT NULL
+    AND label_vector.name MATCH vec_slice(vec_int8(:name_vectors), constraint_name.number * :dimension,
+                                          (constraint_name.number + 1) * :dimension)
+    AND k = :label_hits AND label_vector.axis = constraint_name.axis AND distance <= 1 - :threshold
+),
+label_hit AS (
+  SELECT number, axis, label_id, score FROM near_label
+  UNION ALL
+  SELECT constraint_name.number, constraint_name.axis, label.label_id, 1.0
+  FROM constraint_name JOIN label ON label.axis = constraint_name.axis AND label.folded = constraint_name.folded
+),
+name_match AS (
+  SELECT number, axis, unit_id, max(score) AS score FROM label_hit JOIN unit_label USING (label_id)
+  GROUP BY number, unit_id
+),
+-- TimeMatch: overlap coefficients in days; a unit that does not know its time falls back on the day it was said.
+time_match AS (
+  SELECT number, unit_id, max(score) AS score FROM (
+    SELECT c.number, unit_id,
+           (min(c.end_day, t.end_day) - max(c.start_day, t.start_day) + 1.0)
+           / (1 + min(c.end_day - c.start_day, t.end_day - t.start_day)) AS score
+    FROM constraint_time AS c JOIN unit_interval AS t ON t.start_day <= c.end_day AND t.end_day >= c.start_day
+    WHERE kind = 'fact'
+    UNION ALL
+    SELECT c.number, unit_id, CASE kind WHEN 'fact' THEN :time_fallback ELSE 1.0 END
+    FROM constraint_time AS c
+    JOIN message ON message.said_day BETWEEN c.start_day AND c.end_day
+    JOIN unit ON unit.message_id = message.message_id
+    WHERE kind = 'utterance' OR NOT EXISTS (SELECT 1 FROM unit_interval WHERE unit_interval.unit_id = unit.unit_id)
+  )
+  GROUP BY number, unit_id
+),
+axis_score AS (
+  SELECT unit_id, sum(score) / (SELECT count(*) FROM json_each(:names) WHERE value ->> 0 = axis) AS score
+  FROM name_match GROUP BY axis, unit_id
+  UNION ALL
+  SELECT unit_id, sum(score) / json_array_length(:times) FROM time_match GROUP BY unit_id
+),
+-- S_ELT: the mean over the axes the question constrains. Every unit that can still enter the list of n, ties included.
+attribute_match AS MATERIALIZED (
+  SELECT *, max(tie) OVER () AS last_tie FROM (
+    SELECT unit_id, unit.message_id, round(total / axes, 9) AS score, rank() OVER (ORDER BY round(total, 9) DESC) AS tie
+    FROM (SELECT unit_id, sum(score) AS total FROM axis_score GROUP BY unit_id) JOIN unit USING (unit_id)
+    CROSS JOIN (SELECT count(DISTINCT value ->> 0) + (json_array_length(:times) > 0) + 0.0 AS axes
+                FROM json_each(:names))
+    WHERE unit.scope_id IN (SELECT scope_id FROM visible)
+      AND (SELECT ifnull(said_key, 9223372036854775807) FROM message WHERE message_id = unit.message_id)
+        BETWEEN :said_from AND :said_until
+  ) WHERE tie <= :n
+),
+-- Ties are many here; they go by the dense score. Fewer than n units stand above the last tie, and of those that tie
+-- for the last places the n nearest are enough.
+attribute_near AS MATERIALIZED (
+  SELECT unit_id, distance FROM unit_vector
+  WHERE :vector IS NOT NULL AND fact MATCH vec_int8(:vector) AND k = :n
+    AND unit_id IN (SELECT unit_id FROM attribute_match WHERE tie < last_tie)
+),
+attribute_near_last AS MATERIALIZED (
+  SELECT unit_id, distance FROM unit_vector
+  WHERE :vector IS NOT NULL AND fact MATCH vec_int8(:vector) AND k = :n
+    AND unit_id IN (SELECT unit_id FROM attribute_match WHERE tie = last_tie)
+),
+unit_attribute AS MATERIALIZED (
+  SELECT unit_id, message_id, score,
+         row_number() OVER (ORDER BY score DESC, coalesce(attribute_near.distance, attribute_near_last.distance, 2),
+                            unit_id) AS place
+  FROM attribute_match LEFT JOIN attribute_near USING (unit_id) LEFT JOIN attribute_near_last USING (unit_id)
+  ORDER BY place LIMIT :n
+),
+
+-- Units: reciprocal rank fusion, S_RRF = sum of 1 / (kappa + rank).
+unit_placed AS (
+  SELECT 'unit_lexical' AS channel, unit_id, message_id, score,
+         row_number() OVER (ORDER BY score DESC, unit_id) AS place FROM unit_lexical
+  UNION ALL
+  SELECT 'unit_dense', unit_id, unit.message_id, score, row_number() OVER (ORDER BY score DESC, unit_id)
+  FROM unit_dense JOIN unit USING (unit_id)
+  UNION ALL
+  SELECT 'unit_attribute', unit_id, message_id, score, place FROM unit_attribute
+),
+unit_fused AS (
+  SELECT unit_id, message_id, sum(1.0 / (:kappa + place)) AS score,
+         json_group_object(channel, json_array(place, score)) AS channels
+  FROM unit_placed GROUP BY unit_id
+),
+
+-- Fusion over both: each list's scores as shares of its best one, weighted. A unit counts for the message it rests
+-- on, and of a message's units the best one counts.
+listed AS (
+  SELECT 'message_lexical' AS list, message_id, score, NULL AS units, NULL AS channels FROM message_lexical
+  UNION ALL
+  SELECT 'message_dense', message_id, score, NULL, NULL FROM message_dense
+  UNION ALL
+  SELECT 'unit', message_id, max(score), json_group_object(unit_id, score), channels FROM unit_fused GROUP BY message_id
+),
+share AS (
+  SELECT list, message_id, units, score, row_number() OVER (PARTITION BY list ORDER BY score DESC, message_id) AS place,
+         max(score, 0) / max(max(score) OVER (PARTITION BY list), 1e-9) AS share,
+         iif(list = 'unit', channels, NULL) AS channels
+  FROM listed
+),
+fused AS MATERIALIZED (
+  SELECT message_id, sum(:weights ->> list * share) AS total, max(units) AS units,
+         json_patch(ifnull(max(channels), '{}'),
+                    json_group_object(list, json_array(place, score)) FILTER (WHERE list <> 'unit')) AS channels
+  FROM share GROUP BY message_id
+)
+SELECT total + iif(speaker IS :speaker, :speaker_bonus, 0) AS score, fused.channels, session.name AS session,
+       message.message_id, message.position, message.external_id, message.speaker, message.role, message.content,
+       message.image_caption, message.location, message.said_text,
+       (SELECT json_group_array(json_object(
+          'id', session.name || ':w' || window_no || ':' || number, 'fact_text', fact_text,
+          'triple', iif(subject IS NULL, NULL, json_array(subject, predicate, object)),
+          'first', first_position, 'last', last_position,
+          'source_ids', json((
+            SELECT json_group_array(ifnull(external_id, session.name || '#' || (position + 1))
+                                    ORDER BY message_id <> unit.message_id, position)
+            FROM message WHERE message.session_id = unit.session_id
+              AND position BETWEEN first_position AND last_position)),
+          'fact_time', json((
+            SELECT json_group_array(json_array(start_day, end_day, granularity) ORDER BY start_day, end_day)
+            FROM unit_interval WHERE unit_interval.unit_id = unit.unit_id)),
+          'labels', json((
+            SELECT json_group_array(json_array(axis, name) ORDER BY label_id)
+            FROM unit_label JOIN label USING (label_id) WHERE unit_label.unit_id = unit.unit_id)))
+          ORDER BY ifnull(fused.units ->> ('$."' || unit_id || '"'), 0) DESC, number)
+        FROM unit WHERE unit.message_id = fused.message_id) AS facts
+FROM fused JOIN message USING (message_id) JOIN session USING (session_id)
+ORDER BY score DESC, fused.message_id LIMIT :k

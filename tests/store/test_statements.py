@@ -1,0 +1,68 @@
+"""Every statement compiles against a fresh file; the plan of the hot one is pinned.
+
+After a wanted change of the plan of `hybrid`, write it anew:
+MEMDB_WRITE_PLAN=1 pytest tests/store/test_statements.py
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+
+import memdb
+from memdb.store.statements import statement, statements
+
+PLAN = Path(__file__).with_name("hybrid_plan.txt")
+SOURCES = Path(memdb.__file__).parent
+
+
+def bindings(sql: str) -> dict[str, None] | tuple[None, ...]:
+    bare = re.sub(r"--.*|'[^']*'", "", sql)
+    names = re.findall(r":([a-z_]\w*)", bare)
+    return dict.fromkeys(names) if names else (None,) * bare.count("?")
+
+
+def test_statements_are_found() -> None:
+    assert len(statements()) > 40
+    assert statement("hybrid").startswith("--")
+
+
+@pytest.mark.parametrize("name", sorted(statements()))
+def test_every_statement_compiles(memory: memdb.Memory, name: str) -> None:
+    with memory._database.writer_setup() as connection:
+        if "temp." in statement(name):
+            connection.execute(statement("open_message_term_instances"))
+            connection.execute(statement("open_unit_term_instances"))
+        assert list(connection.execute(f"EXPLAIN {statement(name)}", bindings(statement(name))))
+
+
+@pytest.mark.parametrize("name", sorted(statements()))
+def test_every_statement_is_used(name: str) -> None:
+    used = "".join(path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py"))
+    made = name.startswith("check_") or name.endswith("_codes")
+    assert f'"{name}"' in used or (made and name.removeprefix("check_").removesuffix("_codes") in used)
+
+
+def plan(connection: apsw.Connection) -> str:
+    depth = {0: -1}
+    lines = []
+    sql = statement("hybrid")
+    for node, parent, _, detail in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings(sql)):
+        depth[node] = depth[parent] + 1
+        lines.append("  " * depth[node] + re.sub(r"0:\w*\}\S*", "0:…", str(detail)))
+    return "\n".join(lines) + "\n"
+
+
+def test_the_plan_of_the_hybrid_statement(memory: memdb.Memory) -> None:
+    with memory._database.reader() as connection:
+        found = plan(connection)
+    if os.environ.get("MEMDB_WRITE_PLAN"):
+        PLAN.write_text(found, encoding="utf-8")
+    assert found == PLAN.read_text(encoding="utf-8"), "see the head of this file"
+    for table in ("message", "unit", "scope", "label", "unit_interval"):
+        scans = [line.strip() for line in found.splitlines() if line.strip() == f"SCAN {table}"]
+        assert table == "scope" or not scans, "no table of rows is scanned"
