@@ -1,0 +1,1 @@
+"""From a question to the working memory that answers it."""

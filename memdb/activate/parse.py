@@ -1,0 +1,55 @@
+"""What a question asks about, without a language model: names and topics, places, times (QGMem section
+III-B1).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from memdb.language.clock import anchor_day
+from memdb.language.phrases import phrases
+from memdb.language.temporal import TimeExpression, expressions
+from memdb.records import Instant, Query, TimeConstraint
+
+_MAX_CHARS: Final = 2_000  # of a question that are parsed
+_MAX_TIMES: Final = 4
+_REACH_CHARS: Final = 60
+_TALK: Final = re.compile(
+    r"\b(?:(?:our|the|this|that|a|my)\s(?:\w+\s)?(?:chat|conversation|talk|discussion|session|call)s?"
+    r"|(?:we|I|you)\s(?:last\s)?(?:talked|spoke|chatted|discussed|said|told|mentioned"
+    r"|wrote|asked|messaged|texted)"
+    r"|(?:did|have|had)\s(?:I|you|we)\s(?:ever\s)?(?:tell|say|mention|ask|talk|discuss|told|said"
+    r"|mentioned|talked)"
+    r"|(?:told|asked|reminded)\s(?:you|me|us))\b",
+    re.IGNORECASE,
+)
+
+_BESIDE: Final = re.compile(
+    r"(?:\s(?:me|you|us|him|her|them|about it|this|it))?(?:\s(?:on|in|from|of|back|at|during|the)){0,3}\s?"
+)
+
+
+def parse_question(text: str, at: Instant | None) -> Query:
+    """The constraints of a question; `at`, its own time, only resolves relative expressions in it.
+
+    Any text is legal; what cannot be read gives no constraint. Only the first 2,000 characters are read.
+    """
+    read = text[:_MAX_CHARS]
+    about = phrases(read)
+    times = expressions(read, anchor_day(at))[:_MAX_TIMES]
+    return Query(
+        text=text,
+        entities=about.entities,
+        locations=about.locations,
+        times=tuple(dict.fromkeys(_constraint(read, time) for time in times)),
+    )
+
+
+def _constraint(text: str, time: TimeExpression) -> TimeConstraint:
+    """When the talking is what is dated, "told me on Friday", the time is that of the conversation."""
+    before = text[max(0, time.start_char - _REACH_CHARS) : time.start_char]
+    talked = list(_TALK.finditer(before))
+    if talked and _BESIDE.fullmatch(before, talked[-1].end()):
+        return TimeConstraint("utterance", time.interval)
+    return TimeConstraint("fact", time.interval)

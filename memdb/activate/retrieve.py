@@ -1,0 +1,142 @@
+"""The channels over messages and units, and their fusion: binds and runs one SQL statement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from memdb import settings
+from memdb.activate.perspective import asks
+from memdb.language.terms import STOP_WORDS, fold, question_terms
+from memdb.models.ports import Encoder
+from memdb.records import ChannelHit, Evidence, Interval, Message, Query, Scope, Triple, Unit
+from memdb.store import indexes, rows
+from memdb.store.connection import Database
+
+CHANNELS: Final = ("message_lexical", "message_dense", "unit_lexical", "unit_dense", "unit_attribute")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed question with everything that bounds its answer.
+
+    `dense_text` is what the dense channels read; `speaker` the one speaker the question names; `as_of` the
+    least and the greatest said_key that count; `scope` None means all.
+    """
+
+    query: Query
+    dense_text: str
+    speaker: str | None = None
+    scope: Scope | None
+    as_of: tuple[int, int] | None = None
+    k: int = settings.TOP_K
+    channels: tuple[str, ...] = CHANNELS
+
+
+def retrieve(
+    database: Database, encoder: Encoder | None, scale: float, request: Request
+) -> tuple[Evidence, ...]:
+    """The evidence for a question, best first: one statement against the tables."""
+    values = _bindings(encoder, scale, request)
+    with database.reader() as connection:
+        found = indexes.hybrid(connection, values)
+        return tuple(_evidence(rank, row) for rank, row in enumerate(found, 1))
+
+
+def match_expression(terms: Sequence[str]) -> str:
+    """An FTS5 query for any of `terms`: each is quoted, so that nothing in it is syntax."""
+    return " OR ".join(f'"{term}"' for term in terms) or '""'
+
+
+def _bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[str, indexes.Value]:
+    query = request.query
+    names = [("entity", name) for name in query.entities] + [("location", name) for name in query.locations]
+    terms = match_expression(question_terms(query.text, stop=STOP_WORDS, limit=settings.MAX_QUESTION_TERMS))
+    as_of = request.as_of or (rows.EARLIEST_KEY, rows.UNKNOWN_KEY)
+    scope = request.scope or Scope()
+    values: dict[str, indexes.Value] = {
+        "everyone": request.scope is None,
+        "user": scope.user,
+        "agent": scope.agent,
+        "run": scope.run,
+        "said_from": as_of[0],
+        "said_until": as_of[1],
+        "n": max(settings.CHANNEL_DEPTH, request.k),
+        "k": request.k,
+        "kappa": settings.RRF_KAPPA,
+        "weights": json.dumps(settings.LIST_WEIGHTS),
+        "speaker": request.speaker,
+        "speaker_bonus": settings.SPEAKER_BONUS,
+        "terms": terms,
+        "message_terms": terms if request.as_of is None else f"{{own question prompt context}} : ({terms})",
+        "names": json.dumps([(axis, fold(name)) for axis, name in names]),
+        "times": json.dumps(
+            [
+                (t.kind, rows.day_number(t.interval.start), rows.day_number(t.interval.end))
+                for t in query.times
+            ]
+        ),
+        "threshold": settings.SEM_THRESHOLD,
+        "time_fallback": settings.TIME_FALLBACK,
+        "label_hits": settings.MAX_LABEL_HITS,
+    }
+    fields = settings.FIELD_WEIGHTS if asks(query.text) else settings.SEARCH_FIELD_WEIGHTS
+    values |= {f"w_{field}": weight for field, weight in fields.items()}
+    values |= {channel: channel in request.channels for channel in CHANNELS}
+    return values | _vectors(encoder, scale, request.dense_text, [name for _, name in names])
+
+
+def _vectors(
+    encoder: Encoder | None, scale: float, question: str, names: Sequence[str]
+) -> dict[str, indexes.Value]:
+    """The question's and the constraints' codes; without an encoder the dense channels are off."""
+    if encoder is None or not question.strip():
+        return {
+            "vector": None,
+            "name_vectors": None,
+            "dimension": 0,
+            "message_dense": False,
+            "unit_dense": False,
+        }
+    vector = indexes.code(encoder.encode([question], kind="query")[0], scale).tobytes()
+    coded = indexes.code(encoder.encode(names), scale).tobytes() if names else None
+    return {"vector": vector, "name_vectors": coded, "dimension": encoder.dimension}
+
+
+def _evidence(rank: int, row: indexes.Hit) -> Evidence:
+    name = rows.message_name(row.session, row.position, row.external_id)
+    message = Message(
+        speaker=row.speaker, content=row.content, said_at=row.said_text, id=name, role=row.role,
+        image_caption=row.image_caption, location=row.location,
+    )  # fmt: skip
+    facts = tuple(_unit(fact) for fact in row.facts)
+    return Evidence(
+        rank=rank,
+        score=row.score,
+        text=message.content
+        if not message.image_caption
+        else f"{message.content} [image: {message.image_caption}]",
+        speaker=row.speaker,
+        session=row.session,
+        source=(message,),
+        said_at=row.said_text,
+        fact_time=facts[0].fact_time if facts else (),
+        facts=facts,
+        channels={channel: ChannelHit(place, score) for channel, (place, score) in row.channels.items()},
+    )
+
+
+def _unit(fact: indexes.Fact) -> Unit:
+    return Unit(
+        id=fact.id,
+        fact_text=fact.fact_text,
+        triple=Triple(*fact.triple) if fact.triple else None,
+        entities=tuple(name for axis, name in fact.labels if axis == "entity"),
+        locations=tuple(name for axis, name in fact.labels if axis == "location"),
+        fact_time=tuple(Interval(rows.day_of(a), rows.day_of(b), g) for a, b, g in fact.fact_time),
+        first=fact.first,
+        last=fact.last,
+        source_ids=fact.source_ids,
+    )

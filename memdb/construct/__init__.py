@@ -1,0 +1,1 @@
+"""From messages to durable memory: windows, claims, times."""

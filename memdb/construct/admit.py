@@ -1,0 +1,116 @@
+"""What may enter a memory: each message is checked before anything is planned or written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from memdb import errors, settings
+from memdb.language.clock import parse_instant
+from memdb.records import Instant, Message
+
+
+class Admitted(NamedTuple):
+    """A message that can be stored, with its clock reading parsed."""
+
+    message: Message
+    instant: Instant | None
+
+
+def admit(messages: Iterable[Message], first: int = 0) -> list[Admitted]:
+    """Check every message of a batch whose first message is at position `first` of what was given.
+
+    Raises `MessageError` naming the position and the field of the first one that cannot be stored.
+    """
+    return [_admit_one(message, position) for position, message in enumerate(messages, first)]
+
+
+def name(value: str | None, what: str) -> str | None:
+    """A name (session, source, scope part) as it can be stored. Raises `InputError`."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise errors.InputError(
+            f"{what} must be a text that is not empty", hint=f"leave {what} out, or name it"
+        )
+    if len(value) > settings.MAX_NAME_CHARS:
+        raise errors.InputError(
+            f"{what} is longer than {settings.MAX_NAME_CHARS} characters", hint="shorten it"
+        )
+    if storable(value) != value:
+        raise errors.InputError(f"{what} holds a NUL or half a surrogate pair", hint="give another name")
+    return value
+
+
+def storable(text: str) -> str:
+    """`text` as SQLite holds it: lone surrogates become U+FFFD, NUL (where C ends a string) U+2400."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\x00", "\u2400")
+
+
+def _admit_one(message: Message, position: int) -> Admitted:
+    if not isinstance(message, Message):
+        raise errors.MessageError(
+            f"is a {type(message).__name__}", position=position, hint="give memdb.Message objects"
+        )
+    if not isinstance(message.content, str):
+        raise errors.MessageError("content is not a text", position=position, hint="give content as str")
+    if len(message.content) > settings.MAX_CONTENT_CHARS:
+        raise errors.MessageError(
+            f"content has {len(message.content):,} characters, over {settings.MAX_CONTENT_CHARS:,}",
+            position=position,
+            hint="split it into several messages",
+        )
+    texts = {"speaker": message.speaker, "id": message.id, "role": message.role, "location": message.location}
+    for field, value in texts.items():
+        _check_name(field, value, position)
+    if not isinstance(message.image_caption, str | None):
+        raise errors.MessageError("image_caption is not a text", position=position, hint="give a str or None")
+    if len(message.image_caption or "") > settings.MAX_CONTENT_CHARS:
+        raise errors.MessageError(
+            f"image_caption has over {settings.MAX_CONTENT_CHARS:,} characters",
+            position=position,
+            hint="shorten it",
+        )
+    if message.id is not None and storable(message.id) != message.id:
+        raise errors.MessageError(
+            "id holds a NUL or half a surrogate pair", position=position, hint="give another id"
+        )
+    return Admitted(_stored_form(message), _instant(message, position))
+
+
+def _check_name(field: str, value: str | None, position: int) -> None:
+    if value is None and field != "speaker":
+        return
+    if not isinstance(value, str) or (not value and field in ("speaker", "id")):
+        raise errors.MessageError(
+            f"{field} is missing or not a text", position=position, hint=f"name the {field}"
+        )
+    if len(value) > settings.MAX_NAME_CHARS:
+        raise errors.MessageError(
+            f"{field} is longer than {settings.MAX_NAME_CHARS:,} characters",
+            position=position,
+            hint="shorten it",
+        )
+
+
+def _stored_form(message: Message) -> Message:
+    return Message(
+        speaker=storable(message.speaker),
+        content=storable(message.content),
+        said_at=message.said_at,
+        id=message.id and storable(message.id),
+        role=message.role and storable(message.role),
+        image_caption=message.image_caption and storable(message.image_caption),
+        location=message.location and storable(message.location),
+    )
+
+
+def _instant(message: Message, position: int) -> Instant | None:
+    if message.said_at is None:
+        return None
+    try:
+        return parse_instant(message.said_at)
+    except errors.TimeError as error:
+        raise errors.MessageError(f"said_at: {error.message}", position=position, hint=error.hint) from error

@@ -1,0 +1,116 @@
+"""The write path: messages -> views and units -> vectors -> one transaction.
+
+Models run before the transaction opens. Should another process have appended to the session between the
+reading of it and the transaction, the plan is made anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from memdb import settings
+from memdb.construct.admit import Admitted
+from memdb.construct.plan import Place, Plan, PlannedUnit, Vectors, make_plan
+from memdb.construct.windows import window_of
+from memdb.records import Added, Axis
+from memdb.store import indexes, rows
+from memdb.store.connection import Connection, Database
+
+_TRIES = 4  # plans made outside the lock, while other processes keep appending to the same session
+
+
+def add(database: Database, vectors: Vectors, place: Place, messages: Sequence[Admitted]) -> Added:
+    """Store `messages` at the end of a session, all or none, each id once.
+
+    Raises `Locked` when another process holds the write lock longer than the busy timeout.
+    """
+    with database.exclusive():
+        for _ in range(_TRIES):
+            plan = make_plan(database, vectors, place, messages)
+            if not plan.messages:
+                return _added(place, plan, 0)
+            with database.atomic() as connection:
+                if (units := _write_if_current(connection, place, plan)) is not None:
+                    return _added(place, plan, units)
+        with database.atomic() as connection:  # others keep appending: now nobody can while the models run
+            plan = make_plan(database, vectors, place, messages)
+            units = _write_if_current(connection, place, plan) if plan.messages else 0
+            return _added(place, plan, units or 0)
+
+
+def _write_if_current(connection: Connection, place: Place, plan: Plan) -> int | None:
+    """Write a plan and return its number of units, or None if the session has grown since it was made."""
+    scope_id = rows.put_scope(connection, place.scope)
+    session_id = rows.put_session(connection, scope_id, place.source, place.session)
+    if rows.session_length(connection, session_id) != plan.length:
+        return None
+    return _write(connection, scope_id, session_id, plan)
+
+
+def _added(place: Place, plan: Plan, units: int) -> Added:
+    stored = sum(planned.message_id is None for planned in plan.messages)
+    return Added(
+        session=place.session,
+        ids=plan.ids,
+        stored=stored,
+        known=len(plan.ids) - stored,
+        units=units,
+        conflicts=plan.conflicts,
+    )
+
+
+def _write(connection: Connection, scope_id: int, session_id: int, plan: Plan) -> int:
+    """Write a plan; returns how many units it held."""
+    ids = _write_messages(connection, scope_id, session_id, plan)
+    new = (planned.admitted.message.speaker for planned in plan.messages if planned.message_id is None)
+    rows.count_speakers(connection, scope_id, Counter(new))
+    _write_windows(connection, session_id, plan.length, max(ids) + 1)
+    keys = {planned.position: rows.said_key(planned.admitted.instant) for planned in plan.messages}
+    for planned in plan.units:
+        last = planned.unit.last
+        window_no = window_of(last)
+        unit_id = rows.put_unit(connection, scope_id, session_id, window_no, ids[last], planned.unit)
+        indexes.put_unit_terms(connection, unit_id, planned.terms)
+        if planned.fact_code is not None:
+            indexes.put_unit_vector(connection, unit_id, scope_id, keys[last], planned.fact_code)
+        _write_labels(connection, unit_id, planned, plan.label_codes)
+    return len(plan.units)
+
+
+def _write_messages(connection: Connection, scope_id: int, session_id: int, plan: Plan) -> dict[int, int]:
+    """Store and index the messages of a plan; returns message_id by position."""
+    ids: dict[int, int] = {}
+    for planned in plan.messages:
+        message, instant = planned.admitted
+        message_id = planned.message_id
+        if message_id is None:
+            message_id = rows.put_message(
+                connection, scope_id, session_id, planned.position, message, instant
+            )
+        ids[planned.position] = message_id
+        indexes.put_message_terms(connection, message_id, planned.terms)
+        if planned.code is not None:
+            indexes.put_message_vector(connection, message_id, scope_id, rows.said_key(instant), planned.code)
+    return ids
+
+
+def _write_windows(connection: Connection, session_id: int, start: int, end: int) -> None:
+    """The windows in which positions `start` to `end` (excluded) are new."""
+    step = settings.WINDOW_MESSAGES - settings.WINDOW_OVERLAP
+    for number in range(window_of(start), window_of(end - 1) + 1):
+        first = number * step
+        new = first + settings.WINDOW_OVERLAP if number else 0
+        rows.put_window(
+            connection, session_id, number, (first, min(first + settings.WINDOW_MESSAGES, end), new)
+        )
+
+
+def _write_labels(
+    connection: Connection, unit_id: int, planned: PlannedUnit, codes: dict[tuple[Axis, str], bytes]
+) -> None:
+    for axis, name in rows.unit_labels(planned.unit):
+        label_id, is_new = rows.put_label(connection, axis, name)
+        rows.put_unit_label(connection, label_id, unit_id)
+        if is_new and (code := codes.get((axis, name))) is not None:
+            indexes.put_label_vector(connection, label_id, axis, code)

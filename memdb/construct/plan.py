@@ -1,0 +1,208 @@
+"""Planning a write: what new messages are indexed by, before any transaction opens.
+
+A plan rests on the session as it was read: the messages it ends with, and the ids it knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from memdb import errors
+from memdb.construct import derive, views
+from memdb.construct.admit import Admitted
+from memdb.models.ports import Encoder
+from memdb.records import Axis, Message, Scope, Unit
+from memdb.store import indexes, rows
+from memdb.store.connection import Database
+from memdb.store.rows import StoredMessage
+
+
+class Place(NamedTuple):
+    """Where messages go: a session of a scope, which came from a source."""
+
+    scope: Scope
+    source: str
+    session: str
+
+
+class Planned(NamedTuple):
+    """A message to be written; `message_id` is set for a stored one that only gets new neighbours."""
+
+    message_id: int | None
+    position: int
+    admitted: Admitted
+    terms: dict[str, str]
+    code: bytes | None
+
+
+class PlannedUnit(NamedTuple):
+    """A unit to be written."""
+
+    unit: Unit
+    terms: dict[str, str]
+    fact_code: bytes | None
+
+
+class Plan(NamedTuple):
+    """Everything one transaction writes, and the length of the session it was made for."""
+
+    length: int
+    ids: tuple[str, ...]
+    conflicts: tuple[str, ...]
+    messages: list[Planned]
+    units: list[PlannedUnit]
+    label_codes: dict[tuple[Axis, str], bytes]
+
+
+class Vectors:
+    """Texts to int8 codes through the file's encoder; without one (`encoder` None) there are no codes."""
+
+    def __init__(self, encoder: Encoder | None, scale: float) -> None:
+        self.encoder = encoder
+        self.scale = scale
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Document vectors, [n, d], length 1."""
+        return None if self.encoder is None else self.encoder.encode(texts)
+
+    def codes(self, vectors: NDArray[np.float32] | None, count: int) -> list[bytes | None]:
+        """One code per row; `count` times None without an encoder."""
+        if vectors is None:
+            return [None] * count
+        return [row.tobytes() for row in indexes.code(vectors, self.scale)]
+
+
+_PLACE_IN_SESSION = re.compile(
+    r"#[1-9]\d*"
+)  # behind the session's name: what a message without an id is called
+
+
+class _Before(NamedTuple):
+    """A session as a plan finds it."""
+
+    length: int
+    known: dict[str, Message]
+    tail: list[StoredMessage]
+    speakers: list[str]
+
+
+def _read_before(database: Database, place: Place, messages: Sequence[Admitted]) -> _Before:
+    """The session as it stands, and what of `messages` it holds already."""
+    with database.reader() as connection:
+        scope_id = rows.find_scope(connection, place.scope)
+        session_id = scope_id and rows.find_session(connection, scope_id, place.source, place.session)
+        if not session_id:
+            return _Before(0, {}, [], [])
+        length = rows.session_length(connection, session_id)
+        tail = rows.session_tail(connection, session_id, max(0, length - derive.TAIL))
+        wanted = [admitted.message.id for admitted in messages if admitted.message.id is not None]
+        known = rows.messages_by_external_id(connection, session_id, wanted)
+        known |= rows.messages_by_place(connection, session_id, place.session, wanted)
+        speakers = rows.session_speakers(connection, session_id)
+        return _Before(length, {id: one.message for id, one in known.items()}, tail, speakers)
+
+
+def make_plan(database: Database, vectors: Vectors, place: Place, messages: Sequence[Admitted]) -> Plan:
+    """What adding `messages` to a session writes; each id the session does not know is written once."""
+    before = _read_before(database, place, messages)
+    known = dict(before.known)
+    fresh: list[Admitted] = []
+    ids: list[str] = []
+    conflicts: dict[str, None] = {}
+    for position, admitted in enumerate(messages):
+        id = admitted.message.id
+        if id is not None and id not in known and _PLACE_IN_SESSION.fullmatch(id.removeprefix(place.session)):
+            raise errors.MessageError(
+                f"id {id!r} is of the form memdb gives to messages without one, and names none",
+                position=position,
+                hint="leave the id out, or give another",
+            )
+        if id is not None and id in known:
+            if not _same(known[id], admitted):
+                conflicts[id] = None
+        else:
+            if id is not None:
+                known[id] = _as_stored(admitted)
+            fresh.append(admitted)
+        ids.append(rows.message_name(place.session, before.length + len(fresh) - 1, id))
+    if not fresh:
+        return Plan(before.length, tuple(ids), tuple(conflicts), [], [], {})
+    planned = _plan_messages(vectors, before, fresh)
+    units, label_codes = _plan_units(database, vectors, before, fresh)
+    return Plan(before.length, tuple(ids), tuple(conflicts), planned, units, label_codes)
+
+
+def _as_stored(admitted: Admitted) -> Message:
+    text = admitted.instant.text if admitted.instant else None
+    m = admitted.message
+    return Message(m.speaker, m.content, text, m.id, m.role, m.image_caption, m.location)
+
+
+def _same(stored: Message, admitted: Admitted) -> bool:
+    return stored == msgspec.structs.replace(_as_stored(admitted), id=stored.id)
+
+
+def _plan_messages(vectors: Vectors, before: _Before, fresh: Sequence[Admitted]) -> list[Planned]:
+    """The fresh messages, after the last stored one, whose neighbourhood they change."""
+    tail = [Admitted(one.message, one.instant) for one in before.tail]
+    together = tail + list(fresh)
+    spoken = [admitted.message for admitted in together]
+    texts = [views.dense_text(spoken, index) for index in range(len(tail), len(together))]
+    codes: list[bytes | None] = [None] * min(1, len(tail))
+    codes += vectors.codes(vectors.encode(texts), len(texts))
+    first = len(together) - len(codes)
+    planned = []
+    for index, code in enumerate(codes, first):
+        low = max(0, index - derive.TAIL)
+        planned.append(
+            Planned(
+                message_id=before.tail[index].message_id if index < len(tail) else None,
+                position=before.length - len(tail) + index,
+                admitted=together[index],
+                terms=derive.message_terms(together[low : index + derive.TAIL], index - low),
+                code=code,
+            )
+        )
+    return planned
+
+
+def _plan_units(
+    database: Database, vectors: Vectors, before: _Before, fresh: Sequence[Admitted]
+) -> tuple[list[PlannedUnit], dict[tuple[Axis, str], bytes]]:
+    tail = [Admitted(one.message, one.instant) for one in before.tail]
+    together = tail + list(fresh)
+    early = list(before.speakers)
+    found: list[Unit] = []
+    terms: list[dict[str, str]] = []
+    for index in range(len(tail), len(together)):
+        near = together[max(0, index - derive.TAIL) : index + 1]
+        position = before.length - len(tail) + index
+        units = derive.units(near, early, position)
+        found += units
+        terms += [derive.unit_terms(unit, near, position) for unit in units]
+        if position < derive.EARLY:
+            early = derive.speakers_of(near[-1:], early)
+    facts = vectors.codes(vectors.encode([unit.fact_text for unit in found]), len(found))
+    planned = [PlannedUnit(*one) for one in zip(found, terms, facts, strict=True)]
+    return planned, _plan_labels(database, vectors, found)
+
+
+def _plan_labels(
+    database: Database, vectors: Vectors, units: Sequence[Unit]
+) -> dict[tuple[Axis, str], bytes]:
+    """Codes of the labels the file does not have yet; each distinct string is encoded once."""
+    wanted = list(dict.fromkeys(pair for unit in units for pair in rows.unit_labels(unit)))
+    if vectors.encoder is None or not wanted:
+        return {}
+    with database.reader() as connection:
+        known = rows.known_labels(connection, wanted)
+    new = [pair for pair in wanted if pair not in known]
+    names = list(dict.fromkeys(name for _, name in new))
+    codes = dict(zip(names, vectors.codes(vectors.encode(names), len(names)), strict=True))
+    return {(axis, name): code for axis, name in new if (code := codes[name]) is not None}

@@ -1,0 +1,351 @@
+"""Memory, the one object a user holds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from memdb import errors, settings
+from memdb.activate.parse import parse_question
+from memdb.activate.perspective import as_speaker, asked_of
+from memdb.activate.retrieve import CHANNELS, Request, retrieve
+from memdb.construct import pipeline
+from memdb.construct.admit import admit, name, storable
+from memdb.construct.derive import Derivation
+from memdb.construct.plan import Place, Vectors
+from memdb.language.clock import parse_instant
+from memdb.models.ports import Encoder
+from memdb.models.registry import load_encoder
+from memdb.records import About, Added, Message, Moment, Scope, Session, Verification, WorkingMemory
+from memdb.store import indexes, rows, schema, verify
+from memdb.store.connection import Database, log_ahead, sync_every_commit
+from memdb.version import __version__
+
+EVERYONE = "*"
+
+
+class Memory:
+    """A memory file, open. Safe to share between threads; a context manager that closes it.
+
+    Made by `memdb.open`. Every method may raise `Closed`, `Locked`, `StorageFailed` and `Damaged`.
+    """
+
+    def __init__(
+        self, database: Database, encoder: Encoder | None, made: schema.Made, scope: Scope | None
+    ) -> None:
+        self._database = database
+        self._encoder = encoder
+        self._made = made
+        self._scope = scope
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return self._database.path
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """The encoder in use; None when the file's vectors come from another: words alone are searched."""
+        return self._encoder
+
+    def add(
+        self,
+        messages: Iterable[Message],
+        *,
+        session: str = "default",
+        source: str = "",
+        scope: Scope | None = None,
+    ) -> Added:
+        """Store messages at the end of a session.
+
+        A list or tuple is one transaction: all of it is stored, or none. Any other iterable is a stream that
+        is committed every `ADD_BATCH_MESSAGES` messages, in bounded memory. A message whose id the session
+        holds is not stored again, so repeating an add is safe. `source` names the place the conversation was
+        imported from.
+
+        Raises `MessageError` for a message that cannot be stored, `ScopeError`, `ReadOnly`.
+        """
+        place = Place(self._one_scope(scope), *_session(source, session))
+        vectors = Vectors(self._encoder, self._made.vector_scale)
+        done = [Added(session=place.session, ids=())]
+        for batch in _batches(messages):
+            given = sum(len(added.ids) for added in done)
+            done.append(pipeline.add(self._database, vectors, place, admit(batch, given)))
+        return _sum(done)
+
+    def recall(
+        self,
+        question: str,
+        k: int = settings.TOP_K,
+        *,
+        scope: Scope | str | None = None,
+        at: Moment | None = None,
+        as_of: Moment | None = None,
+        channels: Sequence[str] | None = None,
+    ) -> WorkingMemory:
+        """The evidence for a question, best first (QGMem section III-B).
+
+        `at` is the question's own time, which relative expressions in it count from. `as_of` leaves out
+        everything said later (a date stands for its end in UTC) and everything of unknown time. `channels`
+        picks from CHANNELS. Any text is a legal question.
+
+        Raises `InputError` for what is not text, `TimeError`, `ScopeError` for a scope outside the memory's
+        own.
+        """
+        text = _question(question)
+        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= settings.MAX_K:
+            raise errors.InputError(f"k is {k!r}", hint=f"ask for 1 to {settings.MAX_K:,} pieces of evidence")
+        reading = self._reading_scope(scope)
+        query = parse_question(text, parse_instant(at) if at is not None else None)
+        speakers = self._speakers(reading)
+        request = Request(
+            query=query,
+            dense_text=as_speaker(text, speakers),
+            speaker=asked_of(text, speakers),
+            scope=reading,
+            as_of=None if as_of is None else _keys_until(as_of),
+            k=k,
+            channels=_chosen(channels),
+        )
+        evidence = retrieve(self._database, self._encoder, self._made.vector_scale, request)
+        return WorkingMemory(query=query, evidence=evidence)
+
+    def sessions(self, *, scope: Scope | str | None = None) -> tuple[Session, ...]:
+        """The sessions of a scope in the order they were begun."""
+        with self._database.reader() as connection:
+            return rows.sessions(connection, self._reading_scope(scope))
+
+    def messages(
+        self, session: str, *, source: str = "", scope: Scope | str | None = None
+    ) -> tuple[Message, ...]:
+        """The messages of each session of that name the scope sees. `InputError` if there is none."""
+        source, session = _session(source, session)
+        with self._database.reader() as connection:
+            found = rows.session_messages(connection, self._reading_scope(scope), source, session)
+        if not found:
+            raise errors.InputError(f"there is no session {session!r}", hint="sessions() lists them")
+        return found
+
+    def verify(self) -> Verification:
+        """Derive again and compare: SQLite's own checks, counts, indexes, spans, references."""
+        with self._database.inspector() as connection:
+            return verify.verify(connection, self._database.path, Derivation)
+
+    def about(self) -> About:
+        """What made the file, and how many rows it holds."""
+        with self._database.reader() as connection:
+            counts = verify.counts(connection)
+        made = self._made
+        return About(
+            format=schema.FORMAT,
+            memdb_version=made.memdb_version,
+            encoder_name=made.encoder_name,
+            encoder_sha256=made.encoder_sha256,
+            encoder_dimension=made.encoder_dimension,
+            settings=made.settings,
+            counts=counts,
+        )
+
+    def close(self) -> None:
+        """Close the file. Closing twice is allowed."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Memory {self.path}>"
+
+    def _speakers(self, scope: Scope | None) -> tuple[str, ...]:
+        with self._database.reader() as connection:
+            return self._database.remembered(
+                connection, ("speakers", scope), lambda: rows.speakers(connection, scope)
+            )
+
+    def _one_scope(self, scope: Scope | None) -> Scope:
+        """The scope to write in: the narrower of the memory's own and the given one."""
+        wanted = self._scope if scope is None else self._within(_scope(scope))
+        if wanted is None:
+            raise errors.ScopeError(
+                "adding needs one scope", hint="name a user, agent or run, or Scope() for nobody"
+            )
+        return wanted
+
+    def _reading_scope(self, scope: Scope | str | None) -> Scope | None:
+        """The scope to read, None for everyone."""
+        return self._scope if scope is None else self._within(_scope(scope))
+
+    def _within(self, scope: Scope | None) -> Scope | None:
+        own = self._scope
+        if own is None or own == Scope():
+            return scope
+        if scope is not None and all(
+            mine is None or mine == asked for mine, asked in zip(_parts(own), _parts(scope), strict=True)
+        ):
+            return scope
+        raise errors.ScopeError(
+            "the scope is outside the memory's own", hint="open the memory with a wider scope"
+        )
+
+
+def open(
+    path: str | bytes | os.PathLike[str],
+    *,
+    scope: Scope | str | None = None,
+    read_only: bool = False,
+    create: bool = True,
+    encoder: Encoder | str | Path | None = None,
+    busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
+) -> Memory:
+    """Open a memory file, and make it if there is none.
+
+    `scope` says whose memory is written and read: a `Scope`, a user's name, or `"*"` for reading everyone's;
+    without one, only what belongs to nobody in particular is seen. `encoder` is an encoder, or the name or
+    folder of one; by default the embedded one. A file made by another encoder keeps its vectors and is
+    searched by words alone.
+
+    Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
+    `ModelDamaged`.
+    """
+    chosen = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
+    own = Scope() if scope is None else _scope(scope)
+    database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
+    try:
+        made = _prepare(database, chosen)
+    except BaseException:
+        database.close()
+        raise
+    usable = (
+        chosen if (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension) else None
+    )
+    if usable is None:
+        warnings.warn(
+            f"{database.path} was made with the encoder {made.encoder_name} ({made.encoder_sha256[:8]}), "
+            f"not {chosen.name} ({chosen.sha256[:8]}): searching by words alone, adding without vectors",
+            errors.MemdbWarning,
+            stacklevel=2,
+        )
+    return Memory(database, usable, made, own)
+
+
+def _prepare(database: Database, encoder: Encoder) -> schema.Made:
+    """Make the tables in an empty file; check any other, and bring an older format up to date."""
+    if database.read_only:
+        with database.reader() as connection:
+            schema.check(connection, database.path)
+            return schema.read_made(connection, database.path)
+    with database.writer_setup() as connection:
+        ready = not schema.is_empty(connection) and not schema.is_older(connection)
+        if ready:
+            schema.check(connection, database.path)
+        elif schema.is_older(connection):
+            schema.back_up(connection, database.path)
+        log_ahead(connection)
+        sync_every_commit(connection)
+        if ready:
+            return schema.read_made(connection, database.path)
+    with database.atomic() as connection:
+        if schema.is_empty(connection):  # another process may have been faster
+            schema.create(connection, _made(encoder))
+        schema.migrate(connection)
+        schema.check(connection, database.path)
+        return schema.read_made(connection, database.path)
+
+
+def _made(encoder: Encoder) -> schema.Made:
+    return schema.Made(
+        memdb_version=__version__,
+        encoder_name=encoder.name,
+        encoder_sha256=encoder.sha256,
+        encoder_dimension=encoder.dimension,
+        vector_scale=indexes.vector_scale(encoder.dimension),
+        settings=settings.shaping(),
+    )
+
+
+def _batches(messages: Iterable[Message]) -> Iterator[Sequence[Message]]:
+    if isinstance(messages, Message | str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise errors.InputError(
+            f"add takes several messages, not a {type(messages).__name__}", hint="give a list of Message"
+        )
+    if isinstance(messages, Sequence):
+        if messages:
+            yield messages
+        return
+    stream = iter(messages)
+    while batch := list(islice(stream, settings.ADD_BATCH_MESSAGES)):
+        yield batch
+
+
+def _sum(done: Sequence[Added]) -> Added:
+    return Added(
+        session=done[0].session,
+        ids=tuple(id for added in done for id in added.ids),
+        stored=sum(added.stored for added in done),
+        known=sum(added.known for added in done),
+        units=sum(added.units for added in done),
+        conflicts=tuple(dict.fromkeys(id for added in done for id in added.conflicts)),
+    )
+
+
+def _session(source: str, session: str) -> tuple[str, str]:
+    if not isinstance(source, str) or not isinstance(session, str):
+        raise errors.InputError("session and source are texts", hint="name the session")
+    return name(source or None, "source") or "", name(session, "session") or ""
+
+
+def _question(question: str) -> str:
+    if not isinstance(question, str):
+        raise errors.InputError(f"a question is text, not {type(question).__name__}", hint="give a str")
+    if len(question) > settings.MAX_QUESTION_CHARS:
+        raise errors.InputError(
+            f"the question has {len(question):,} characters, over {settings.MAX_QUESTION_CHARS:,}",
+            hint="shorten it",
+        )
+    return storable(question)
+
+
+def _scope(scope: Scope | str) -> Scope | None:
+    """A scope from what the caller gave; None for everyone."""
+    if isinstance(scope, str):
+        return None if scope == EVERYONE else Scope(user=name(scope, "scope"))
+    if not isinstance(scope, Scope):
+        raise errors.ScopeError(
+            f"a scope is not a {type(scope).__name__}", hint="give a memdb.Scope or a user's name"
+        )
+    return Scope(name(scope.user, "user"), name(scope.agent, "agent"), name(scope.run, "run"))
+
+
+def _parts(scope: Scope) -> tuple[str | None, str | None, str | None]:
+    return scope.user, scope.agent, scope.run
+
+
+def _chosen(channels: Sequence[str] | None) -> tuple[str, ...]:
+    if channels is None:
+        return CHANNELS
+    if isinstance(channels, str) or not isinstance(channels, Iterable):
+        raise errors.InputError("channels is not a list", hint=f"choose from {', '.join(CHANNELS)}")
+    if strange := [channel for channel in channels if channel not in CHANNELS]:
+        raise errors.InputError(f"no channel {strange[0]!r}", hint=f"choose from {', '.join(CHANNELS)}")
+    return tuple(channels)
+
+
+def _keys_until(moment: Moment) -> tuple[int, int]:
+    """The least and the greatest said_key said by `moment`; a date stands for its end in UTC."""
+    instant = parse_instant(moment)
+    if instant.utc_us is None:
+        return rows.SERIAL_KEY, rows.said_key(instant)
+    date_only = isinstance(moment, dt.date) and not isinstance(moment, dt.datetime)
+    date_only = date_only or (isinstance(moment, str) and ":" not in moment)
+    return rows.EARLIEST_KEY, instant.utc_us + (86_400_000_000 - 1 if date_only else 0)
