@@ -1,0 +1,268 @@
+"""The command `memdb`. What a command needs is imported when it runs: `memdb --help` starts at once."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from memdb import settings
+from memdb.errors import Damaged, MemdbWarning
+from memdb.records import Added, Problem, Scope, Session, Verification
+from memdb.serve.door import BAD_INPUT, LINES_REFUSED, PROBLEMS, Door, tell
+from memdb.version import __version__
+
+if TYPE_CHECKING:
+    from memdb.memory import Memory
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+EVERYONE_OPTION = click.option("--everyone", is_flag=True, help="Read everyone's memory.")
+ENCODER_OPTION = click.option(
+    "--encoder", metavar="NAME", help="Name or folder of the encoder; else the embedded one."
+)
+
+
+def scope_options(command: F) -> F:
+    """Whose memory it is about."""
+    for part, of in (("run", "one run"), ("agent", "an agent"), ("user", "a user")):
+        command = click.option(f"--{part}", metavar="NAME", help=f"The memory of {of}.")(command)
+    return command
+
+
+@click.group(
+    "memdb", cls=Door, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.pass_context
+def commands(context: click.Context) -> int | None:
+    """Long-term memory for assistants in one SQLite file: give it conversations, ask it questions, offline.
+
+    Exit codes: 0 done, 1 the file or a model cannot be used, 2 bad usage or input, 3 verify found problems,
+    4 some lines of the input were refused and the others stored, 130 interrupted.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        return BAD_INPUT
+    return None
+
+
+@commands.command(short_help="Store conversations.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+@click.option("--session", default="default", metavar="NAME", help="Session of messages that name none.")
+@click.option("--source", default="", metavar="NAME", help="Where the conversation was imported from.")
+@scope_options
+@ENCODER_OPTION
+@click.option("--ignore-unknown", is_flag=True, help="Leave out fields that a message does not have.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print what was stored as JSON, a line for each session."
+)
+def add(file: Path, inputs: tuple[str, ...], as_json: bool, ignore_unknown: bool, **options: Any) -> int:
+    """Store conversations in FILE, which is made if there is none.
+
+    INPUT is a JSON file, or - for standard input: an array of messages, {"session": ..., "messages": [...]},
+    {"sessions": [...]}, or JSON Lines with one message a line. A message is {"speaker": ..., "content": ...}
+    and, if known, "said_at", "id", "role", "image_caption", "location"; outside a session also "session".
+
+    A JSON document is taken whole or not at all. A line that cannot be used does not lose the others: it is
+    reported, and the exit code is 4. Messages whose id the session has already are not stored again.
+    """
+    from memdb.serve import render
+    from memdb.serve.adding import Adding
+
+    if not inputs and sys.stdin.isatty():
+        raise click.UsageError("there is no INPUT: name a JSON file, or pipe one in")
+    memory = partial(_open, file, _scope(options), encoder=options["encoder"], writing=True)
+    adding = Adding(memory, session=options["session"], source=options["source"], keep_ids=as_json)
+    try:
+        adding.run(inputs or ("-",), ignore_unknown=ignore_unknown, out=render.console(stderr=True))
+    except BaseException:
+        if adding.done:
+            _print_added(adding.done, as_json)
+        raise
+    _print_added(adding.done or [Added(session=options["session"], ids=())], as_json)
+    return BAD_INPUT if adding.inputs_refused else LINES_REFUSED if adding.lines_refused else 0
+
+
+def _print_added(done: list[Added], as_json: bool) -> None:
+    from memdb.serve import plain, render
+
+    if not as_json:
+        render.added(render.console(), done)
+        return
+    for one in done:
+        render.stdout_text(plain.as_json(one, indent=None))
+
+
+@commands.command(short_help="Find the evidence for a question.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("question")
+@click.option("-k", default=settings.TOP_K, show_default=True, help="How many pieces of evidence at most.")
+@click.option("--at", metavar="TIME", help="When the question is asked, for words like yesterday.")
+@click.option("--as-of", metavar="TIME", help="Leave out what was said later.")
+@click.option("--channels", metavar="A,B", help="Search with these channels alone.")
+@scope_options
+@EVERYONE_OPTION
+@ENCODER_OPTION
+@click.option("--explain", is_flag=True, help="Show the place and score each channel gave.")
+@JSON_OPTION
+def recall(file: Path, question: str, explain: bool, as_json: bool, **options: Any) -> None:
+    """Print the evidence in FILE for QUESTION, best first; - reads the question from standard input."""
+    from memdb.serve import plain, render
+
+    channels = options["channels"]
+    with _open(file, _scope(options), encoder=options["encoder"]) as memory:
+        found = memory.recall(
+            _stdin_text() if question == "-" else question,
+            options["k"],
+            at=options["at"],
+            as_of=options["as_of"],
+            channels=None if channels is None else [name.strip() for name in channels.split(",")],
+        )
+    if as_json:
+        render.stdout_text(plain.as_json(found))
+    elif found:
+        render.recalled(render.console(), found, explain=explain)
+    else:
+        tell("nothing found")
+
+
+@commands.command(short_help="Show what a file holds.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("session", required=False)
+@click.option("--source", default="", metavar="NAME", help="Where the session was imported from.")
+@scope_options
+@EVERYONE_OPTION
+@JSON_OPTION
+def show(file: Path, session: str | None, source: str, as_json: bool, **options: Any) -> None:
+    """Print what FILE holds, or the messages of one SESSION.
+
+    Sessions are listed for one scope: those of nobody in particular, unless a user, agent or run is named.
+    """
+    from memdb.serve import plain, render
+
+    with _open_without_model(file) as memory:
+        if session is None:
+            _overview(memory, _scope(options), as_json)
+            return
+        messages = memory.messages(session, source=source, scope=_scope(options))
+    if as_json:
+        render.stdout_text(plain.as_json(messages))
+    else:
+        render.conversation(render.console(), messages)
+
+
+def _overview(memory: Memory, scope: Scope | str, as_json: bool) -> None:
+    from memdb.serve import plain, render
+
+    about = memory.about()
+    everything, listed = memory.sessions(), memory.sessions(scope=scope)
+    path, scopes = str(memory.path), _messages_by_scope(everything)
+    if not as_json:
+        render.overview(render.console(), path, render.facts(about), scopes, listed)
+        return
+    whose = [{"scope": one, "sessions": n, "messages": messages} for one, (n, messages) in scopes.items()]
+    render.stdout_text(plain.as_json({"path": path, "about": about, "scopes": whose, "sessions": listed}))
+
+
+def _messages_by_scope(sessions: Iterable[Session]) -> dict[Scope, tuple[int, int]]:
+    """How many sessions and messages each scope has."""
+    found: dict[Scope, tuple[int, int]] = {}
+    for session in sessions:
+        count, messages = found.get(session.scope, (0, 0))
+        found[session.scope] = (count + 1, messages + session.messages)
+    return found
+
+
+@commands.command(short_help="Check that a file is sound.")
+@click.argument("file", type=click.Path(path_type=Path))
+@JSON_OPTION
+def verify(file: Path, as_json: bool) -> int:
+    """Check that FILE is sound: print each problem on a line, and exit with 3 if there is any."""
+    from memdb.serve import plain, render
+
+    try:
+        with _open_without_model(file) as memory:
+            found = memory.verify()
+    except Damaged as error:
+        found = Verification(counts={}, problems=(Problem("open", error.message),))
+    if as_json:
+        render.stdout_text(plain.as_json(found))
+    else:
+        render.verified(render.console(), found)
+    return 0 if found.ok else PROBLEMS
+
+
+@commands.command(short_help="Measure memdb on data of yours.")
+@click.argument("name")
+@click.option(
+    "--data", type=click.Path(path_type=Path), envvar="MEMDB_DATA", show_envvar=True, help="Its data."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Results file that the run is added to."
+)
+@click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Picture to write: png, svg or pdf."
+)
+@click.option("--limit", type=int, metavar="N", help="Ask the first N questions alone.")
+@click.option(
+    "--channels", multiple=True, metavar="A,B", help="One more column: these channels alone. Repeatable."
+)
+@click.option(
+    "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the memory files, use those there."
+)
+@click.option("--json", is_flag=True, help="Print the report as JSON.")
+def bench(name: str, data: Path | None, **options: Any) -> int:
+    """Run the benchmark NAME (locomo) on data in a folder or file of yours, and print its tables."""
+    from memdb.serve.benching import find_bench
+
+    return find_bench()(name, data, **options)
+
+
+def _scope(options: dict[str, Any]) -> Scope | str:
+    scope = Scope(options["user"], options["agent"], options["run"])
+    if not options.get("everyone"):
+        return scope
+    if scope != Scope():
+        raise click.UsageError("--everyone leaves no room for --user, --agent or --run")
+    return "*"
+
+
+def _open(file: Path, scope: Scope | str, *, encoder: str | None, writing: bool = False) -> Memory:
+    from memdb import memory
+
+    return memory.open(file, scope=scope, read_only=not writing, encoder=encoder)
+
+
+def _open_without_model(file: Path) -> Memory:
+    """Everyone's memory, for what needs no model: a stand-in loads at once, and cannot be damaged."""
+    from memdb import memory
+    from memdb.models.fakes import HashEncoder
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemdbWarning)
+        return memory.open(file, scope="*", read_only=True, encoder=HashEncoder())
+
+
+def _stdin_text() -> str:
+    """Standard input as UTF-8, or else as the console has it; no more of it than a question may be long."""
+    from memdb.serve.input import STDIN_NAME, readable
+
+    with readable(STDIN_NAME, hint="pipe the question in, or give it as an argument"):
+        data = sys.stdin.buffer.read(4 * settings.MAX_QUESTION_CHARS + 4)
+    try:
+        return data.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        return data.decode(sys.stdin.encoding, "replace").rstrip("\r\n")
+
+
+def main() -> None:
+    """The entry point."""
+    commands()
