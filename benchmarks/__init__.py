@@ -1,0 +1,1 @@
+"""memdb's own benchmarks: `quality` measures what is found, `speed` how fast."""

@@ -1,0 +1,35 @@
+"""`python -m benchmarks.quality NAME --data DIR`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import memdb
+
+from .run import BENCHMARKS, RESULTS, bench
+
+
+def main() -> int:
+    """Read the command line and run; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__)
+    parser.add_argument("name", help=f"which benchmark: {', '.join(BENCHMARKS)}")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="its data; without it MEMDB_DATA")
+    parser.add_argument("--out", type=Path, metavar="FILE", help=f"results file to add to ({RESULTS})")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="picture to write (png, svg, pdf)")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--limit", type=int, metavar="N", help="ask only the first N questions")
+    parser.add_argument(
+        "--channels", action="append", default=[], metavar="A,B", help="one more column: these channels alone"
+    )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the memory files, use those there")
+    try:
+        return bench(**vars(parser.parse_args()))
+    except memdb.MemdbError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

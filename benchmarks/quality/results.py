@@ -1,0 +1,159 @@
+"""The results file: one SQLite database to which every run adds itself and its questions."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import os
+import platform
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+import apsw
+import msgspec
+
+import memdb
+from memdb import settings
+
+from .errors import BenchmarkError
+from .evaluate import Outcome
+
+APPLICATION_ID: Final = 0x6D656262  # "mebb"
+FORMAT: Final = 1
+BUSY_TIMEOUT_MS: Final = 10_000
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a run took place."""
+
+    processor: str
+    cores: int
+    system: str
+    python: str
+    sqlite: str
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of `run`: what was measured, with what, on what, where."""
+
+    benchmark: str
+    started_at: str
+    memdb_version: str
+    code_sha256: str
+    settings: dict[str, int | float | str]
+    options: dict[str, str | int | None]
+    models: dict[str, str]
+    data_sha256: str
+    machine: Machine
+    tokenizer: str
+    conversations: int
+    messages: int
+    questions: int
+    unscored: int
+    add_seconds: float
+    seconds: float
+
+
+def now() -> str:
+    """This moment in UTC, to the second."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def code_sha256() -> str:
+    """Hex digest of memdb's source, SQL and model cards, names included: a version has many states."""
+    root = Path(memdb.__file__).parent
+    files = sorted(
+        file
+        for suffix in ("py", "sql", "json")
+        for file in root.rglob(f"*.{suffix}")
+        if "benchmarks" not in file.relative_to(root).parts
+    )
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file.relative_to(root).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def memdb_settings() -> dict[str, int | float | str]:
+    """Every public constant of memdb.settings."""
+    return {
+        name: value
+        for name, value in vars(settings).items()
+        if name.isupper() and isinstance(value, (int, float, str))
+    }
+
+
+def machine() -> Machine:
+    """This machine: the cores are those this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return Machine(
+        processor=_processor(),
+        cores=len(affinity(0)) if affinity else os.cpu_count() or 1,
+        system=f"{platform.system()} {platform.machine()}",
+        python=platform.python_version(),
+        sqlite=apsw.sqlite_lib_version(),
+    )
+
+
+def _processor() -> str:
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        for line in listing.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
+
+
+def _open(path: Path) -> apsw.Connection:
+    """The results file, made if it is not there. Raises BenchmarkError for a file that is something else."""
+    try:
+        connection = apsw.Connection(str(path))
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        with connection:
+            if connection.pragma("application_id") == 0 and not connection.pragma("schema_version"):
+                connection.execute(resources.files(__package__).joinpath("results.sql").read_text("utf-8"))
+                connection.pragma("application_id", APPLICATION_ID)
+                connection.pragma("user_version", FORMAT)
+    except apsw.Error as error:
+        raise BenchmarkError(f"{path}: {error}", hint="name another results file with --out") from error
+    mark = connection.pragma("application_id"), connection.pragma("user_version")
+    if mark != (APPLICATION_ID, FORMAT):
+        connection.close()
+        raise BenchmarkError(f"{path} is not a results file of this format", hint="name another with --out")
+    return connection
+
+
+def check(path: Path) -> None:
+    """Raise BenchmarkError now rather than after the run if results cannot be kept in `path`."""
+    _open(path).close()
+
+
+def append(path: Path, facts: Facts, outcomes: Sequence[Outcome]) -> int:
+    """Add a run and its questions, all or nothing; the run's number."""
+    connection = _open(path)
+    try:
+        with connection:
+            run = _insert(connection, "run", msgspec.to_builtins(facts))
+            for outcome in outcomes:
+                _insert(connection, "question", {"run": run, **msgspec.to_builtins(outcome)})
+        return run
+    finally:
+        connection.close()
+
+
+def _insert(connection: apsw.Connection, table: str, row: dict[str, object]) -> int:
+    """One row, lists and objects as JSON; its rowid where the table has one."""
+    names = ", ".join(f'"{name}"' for name in row)
+    places = ", ".join(f":{name}" for name in row)
+    cells = {name: _cell(value) for name, value in row.items()}
+    connection.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", cells)
+    return connection.last_insert_rowid()
+
+
+def _cell(value: object) -> str | int | float | None:
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    return msgspec.json.encode(value).decode()
