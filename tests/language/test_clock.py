@@ -89,7 +89,7 @@ NOT_READINGS = [
     "serial-1.5",
     "serial-x",
     "Serial-1",
-    "serial-9223372036854775808",
+    "serial-9007199254740993",
     "serial-" + "9" * 60,
     "2" * 100_000,
     "\x00",
@@ -116,7 +116,7 @@ def test_anything_else_is_an_error_that_says_what_to_do(text: str) -> None:
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("number", [0, 1, 42, 2**63 - 1])
+@pytest.mark.parametrize("number", [0, 1, 42, 2**53])
 def test_serial_numbers(number: int) -> None:
     assert parse_instant(f"serial-{number}") == Instant(text=f"serial-{number}", serial=number)
 
