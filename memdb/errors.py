@@ -16,8 +16,7 @@ MemdbError
 │   └── Closed            the memory was closed
 └── ModelError            an encoder, a reranker, a backbone
     ├── ModelNotFound     no files under that name
-    ├── ModelDamaged      the files are not those the card names
-    └── EncoderMismatch   the file's vectors come from another encoder
+    └── ModelDamaged      the files are not those the card names
 """
 
 from __future__ import annotations
@@ -106,7 +105,3 @@ class ModelNotFound(ModelError):
 
 class ModelDamaged(ModelError):
     """A model file is not the one its card names."""
-
-
-class EncoderMismatch(ModelError):
-    """The vectors in the file were made by another encoder than the one given."""

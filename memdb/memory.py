@@ -19,7 +19,7 @@ from memdb.construct import pipeline
 from memdb.construct.admit import admit, name, storable
 from memdb.construct.derive import Derivation
 from memdb.construct.plan import Place, Vectors
-from memdb.language.clock import parse_instant
+from memdb.language.clock import DAY_US, parse_instant
 from memdb.models.ports import Encoder
 from memdb.models.registry import load_encoder
 from memdb.records import About, Added, Message, Moment, Scope, Session, Verification, WorkingMemory
@@ -71,7 +71,7 @@ class Memory:
 
         Raises `MessageError` for a message that cannot be stored, `ScopeError`, `ReadOnly`.
         """
-        place = Place(self._one_scope(scope), *_session(source, session))
+        place = Place(self._one_scope(scope), *_named(source, session))
         vectors = Vectors(self._encoder, self._made.vector_scale)
         done = [Added(session=place.session, ids=())]
         for batch in _batches(messages):
@@ -125,11 +125,13 @@ class Memory:
         self, session: str, *, source: str = "", scope: Scope | str | None = None
     ) -> tuple[Message, ...]:
         """The messages of each session of that name the scope sees. `InputError` if there is none."""
-        source, session = _session(source, session)
+        source, session = _named(source, session)
         with self._database.reader() as connection:
             found = rows.session_messages(connection, self._reading_scope(scope), source, session)
         if not found:
-            raise errors.InputError(f"there is no session {session!r}", hint="sessions() lists them")
+            raise errors.InputError(
+                f"there is no session {session!r}", hint="sessions() and `memdb show` list them"
+            )
         return found
 
     def verify(self) -> Verification:
@@ -299,9 +301,9 @@ def _sum(done: Sequence[Added]) -> Added:
     )
 
 
-def _session(source: str, session: str) -> tuple[str, str]:
+def _named(source: str, session: str) -> tuple[str, str]:
     if not isinstance(source, str) or not isinstance(session, str):
-        raise errors.InputError("session and source are texts", hint="name the session")
+        raise errors.InputError("session and source are texts", hint="give a str")
     return name(source or None, "source") or "", name(session, "session") or ""
 
 
@@ -348,4 +350,4 @@ def _keys_until(moment: Moment) -> tuple[int, int]:
         return rows.SERIAL_KEY, rows.said_key(instant)
     date_only = isinstance(moment, dt.date) and not isinstance(moment, dt.datetime)
     date_only = date_only or (isinstance(moment, str) and ":" not in moment)
-    return rows.EARLIEST_KEY, instant.utc_us + (86_400_000_000 - 1 if date_only else 0)
+    return rows.EARLIEST_KEY, instant.utc_us + (DAY_US - 1 if date_only else 0)

@@ -41,7 +41,9 @@ def stemmer(language: str) -> Callable[[str], str]:
     try:
         library = importlib.import_module("snowballstemmer")
     except ImportError as error:
-        raise LibraryMissing("stemming needs snowballstemmer", hint="pip install snowballstemmer") from error
+        raise LibraryMissing(
+            "stemming needs snowballstemmer", hint="pip install 'memdb-engine[bench]'"
+        ) from error
     stem: Callable[[str], str] = library.stemmer(language).stemWord
     return stem
 

@@ -70,6 +70,7 @@ def _bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[s
         "speaker": request.speaker,
         "speaker_bonus": settings.SPEAKER_BONUS,
         "terms": terms,
+        # What the next message states was said later than this one: a question as of then must not see it.
         "message_terms": terms if request.as_of is None else f"{{own question prompt context}} : ({terms})",
         "names": json.dumps([(axis, fold(name)) for axis, name in names]),
         "times": json.dumps(
@@ -115,17 +116,19 @@ def _evidence(rank: int, row: indexes.Hit) -> Evidence:
     return Evidence(
         rank=rank,
         score=row.score,
-        text=message.content
-        if not message.image_caption
-        else f"{message.content} [image: {message.image_caption}]",
+        text=_text(message),
         speaker=row.speaker,
         session=row.session,
         source=(message,),
         said_at=row.said_text,
-        fact_time=facts[0].fact_time if facts else (),
+        fact_time=next((fact.fact_time for fact in facts if fact.fact_time), ()),
         facts=facts,
         channels={channel: ChannelHit(place, score) for channel, (place, score) in row.channels.items()},
     )
+
+
+def _text(message: Message) -> str:
+    return f"{message.content} [image: {message.image_caption}]" if message.image_caption else message.content
 
 
 def _unit(fact: indexes.Fact) -> Unit:

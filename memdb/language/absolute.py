@@ -87,7 +87,7 @@ def near_day(anchor: dt.date, month: int, day: int, when: Tense) -> dt.date:
             days.append(dt.date(year, month, day))
         except ValueError:
             continue
-    if when == "future":
+    if when in ("future", "present"):
         return min(candidate for candidate in days if candidate >= anchor)
     return max(candidate for candidate in days if candidate <= anchor)
 
@@ -96,7 +96,7 @@ def near_month(anchor: dt.date, month: int, when: Tense) -> Interval:
     """The month of that name nearest to the anchor on the side that the tense points to, the current one
     included.
     """
-    later = when == "future"
+    later = when in ("future", "present")
     year = anchor.year + (month < anchor.month if later else -(month > anchor.month))
     return calendar.month(year, month)
 

@@ -16,7 +16,7 @@ from memdb.language.datewords import MONTHS
 from memdb.records import Instant, Moment
 
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
-_DAY_US: Final = 86_400_000_000
+DAY_US: Final = 86_400_000_000
 _MAX_SERIAL: Final = 2**53
 _MAX_CHARS: Final = 100
 _HINT: Final = "an ISO 8601 date or date-time such as 2026-01-20T09:12+01:00, a datetime, or serial-N"
@@ -54,7 +54,7 @@ def parse_instant(moment: Moment) -> Instant:
     if isinstance(moment, dt.date):
         return _instant(moment.isoformat(), moment, 0, None)
     if not isinstance(moment, str):
-        raise TimeError(f"a {type(moment).__name__} is not a clock reading", hint=_HINT)
+        raise TimeError(f"{type(moment).__name__} is not a clock reading", hint=_HINT)
     return _from_text(moment)
 
 
@@ -124,5 +124,5 @@ def _from_datetime(moment: dt.datetime) -> Instant:
 
 def _instant(text: str, day: dt.date, clock_us: int, offset_min: int | None) -> Instant:
     number = day.toordinal() - _EPOCH
-    utc_us = number * _DAY_US + clock_us - (offset_min or 0) * 60_000_000
+    utc_us = number * DAY_US + clock_us - (offset_min or 0) * 60_000_000
     return Instant(text=text, day=number, utc_us=utc_us, offset_min=offset_min)

@@ -19,7 +19,7 @@ message_lexical AS MATERIALIZED (
   SELECT message.message_id, -bm25(message_terms, :w_own, :w_question, :w_prompt, :w_context, :w_after) AS score
   FROM message_terms CROSS JOIN message ON message.message_id = message_terms.rowid
   WHERE :message_lexical AND message_terms MATCH :message_terms
-    AND message.scope_id IN (SELECT scope_id FROM visible) 
+    AND message.scope_id IN (SELECT scope_id FROM visible)
     AND ifnull(message.said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
   ORDER BY score DESC, message.message_id LIMIT :n
 ),
