@@ -23,7 +23,7 @@ from memdb.errors import (
     ReadOnly,
     ScopeError,
 )
-from memdb.records import Added, Evidence, Interval, Message, Scope, Unit, Verification, WorkingMemory
+from memdb.records import Added, Evidence, Interval, Message, Scope, Trace, Unit, Verification, WorkingMemory
 from memdb.version import __version__
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
     "ReadOnly",
     "Scope",
     "ScopeError",
+    "Trace",
     "Unit",
     "Verification",
     "WorkingMemory",

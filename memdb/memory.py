@@ -12,17 +12,20 @@ from types import TracebackType
 from typing import Self
 
 from memdb import errors, settings
+from memdb.activate.follow import Followed, follow
 from memdb.activate.parse import parse_question
 from memdb.activate.perspective import as_speaker, asked_of
 from memdb.activate.retrieve import CHANNELS, Request, retrieve
 from memdb.construct import pipeline
+from memdb.construct import traces as construct_traces
 from memdb.construct.admit import admit, name, storable
 from memdb.construct.derive import Derivation
 from memdb.construct.plan import Place, Vectors
+from memdb.construct.relation import readings
 from memdb.language.clock import DAY_US, parse_instant
 from memdb.models.ports import Encoder
 from memdb.models.registry import load_encoder
-from memdb.records import About, Added, Message, Moment, Scope, Session, Verification, WorkingMemory
+from memdb.records import About, Added, Message, Moment, Scope, Session, Trace, Verification, WorkingMemory
 from memdb.store import indexes, rows, schema, verify
 from memdb.store.connection import Database, log_ahead, sync_every_commit
 from memdb.version import __version__
@@ -116,6 +119,40 @@ class Memory:
         evidence = retrieve(self._database, self._encoder, self._made.vector_scale, request)
         return WorkingMemory(query=query, evidence=evidence)
 
+    def trace(
+        self, relation: str, *, scope: Scope | str | None = None, as_of: Moment | None = None
+    ) -> tuple[Trace, ...]:
+        """How a relation changed and what holds now, for each trace that tells of it (QGMem section III-A2).
+
+        `relation` names a holder and what is said of it: "Ana lives in", "the capital of France"; a holder
+        alone gives all its traces. The same words come first; if nothing has them, the nearest by the
+        encoder. `as_of` leaves out what was said later, as in `recall`: the latest of the rest is current
+        then.
+
+        Raises `InputError` for what is not text, `TimeError`, `ScopeError` for a scope outside the memory's
+        own.
+        """
+        followed = Followed(
+            readings=tuple(readings(_question(relation))),
+            scope=self._reading_scope(scope),
+            as_of=None if as_of is None else _keys_until(as_of),
+        )
+        return follow(self._database, self._encoder, self._made.vector_scale, followed)
+
+    def rebuild_traces(self) -> int:
+        """Make all traces of the file anew, in one transaction; returns how many there are.
+
+        `add` keeps traces up to date as messages come; what is made anew does not depend on their order.
+        Raises `ReadOnly`, and `ScopeError` unless the memory was opened for everyone or for nobody in
+        particular.
+        """
+        if self._scope not in (None, Scope()):
+            raise errors.ScopeError(
+                "rebuilding concerns every scope", hint="open the memory without a scope, or with '*'"
+            )
+        with self._database.atomic() as connection:
+            return construct_traces.rebuild(connection)
+
     def sessions(self, *, scope: Scope | str | None = None) -> tuple[Session, ...]:
         """The sessions of a scope in the order they were begun."""
         with self._database.reader() as connection:
@@ -137,7 +174,7 @@ class Memory:
     def verify(self) -> Verification:
         """Derive again and compare: SQLite's own checks, counts, indexes, spans, references."""
         with self._database.inspector() as connection:
-            return verify.verify(connection, self._database.path, Derivation)
+            return verify.verify(connection, self._database.path, Derivation, construct_traces.texts)
 
     def about(self) -> About:
         """What made the file, and how many rows it holds."""

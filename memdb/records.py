@@ -75,7 +75,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """One atomic claim with its indexes and its evidence (QGMem equation 1).
 
     `first` and `last` are the positions in the session of the first and last message the claim rests on,
-    `source_ids` the ids of all of them, the most direct first (empty until it is stored).
+    `source_ids` the ids of all of them, the most direct first (empty until it is stored). `current`
+    says whether it states what holds now: False when a later unit of its trace replaced it, which only units
+    of slots that have one value are; None when it is in no trace, or holds beside later ones.
     """
 
     fact_text: str
@@ -87,6 +89,23 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     last: int
     id: str = ""
     source_ids: tuple[str, ...] = ()
+    said_at: str | None = None
+    current: bool | None = None
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """How one relation changed, and what holds now (QGMem equation 3).
+
+    `relation_text` is "holder | slot", `trajectory` the history in one line, `states` are the claims, oldest
+    first, each with its `source_ids` and `said_at`; `current`, the last of them, holds now, or held at the
+    time that was asked for. Where no slot has one value, as in events that read alike, the others hold too.
+    """
+
+    id: str
+    relation_text: str
+    trajectory: str
+    states: tuple[Unit, ...]
+    current: Unit
 
 
 class TimeConstraint(msgspec.Struct, frozen=True):
@@ -117,7 +136,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     `text` is what was said, `facts` the claims found in it (best first), `source` the very messages it rests
     on, the most direct first, `said_at` and `fact_time` the two times, `channels` the place each channel gave
-    it.
+    it. `superseded` says that something claimed here was replaced by a later claim.
     """
 
     rank: int
@@ -130,6 +149,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     fact_time: tuple[Interval, ...] = ()
     facts: tuple[Unit, ...] = ()
     channels: dict[str, ChannelHit] = {}
+    superseded: bool = False
 
 
 class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,11 @@ SEM_THRESHOLD: Final = 0.60  # least cosine of an attribute match [A2]
 RRF_KAPPA: Final = 60  # κ of reciprocal rank fusion [A2]
 CHANNEL_DEPTH: Final = 100  # n, candidates kept per channel [A2]
 TOP_K: Final = 10  # k, evidence returned [A2]
+RELATION_THRESHOLD: Final = 0.80  # τ_r, least S_rel of two units of one trace [A2]
+RELATION_NEIGHBOURS: Final = 20  # nearest facts that are looked at for traces [III-D2]
+MIN_TRACE_UNITS: Final = 2  # least members of a trace [A2]
+SAME_SLOT_THRESHOLD: Final = 0.50  # least s_f where holder and slot are the same words (ours, measured)
+TRACE_STATES_TOLD: Final = 64  # newest members that a trace's texts are made of (ours)
 TIME_FALLBACK: Final = 0.5  # weight of the utterance day for a unit without fact time (ours)
 
 CONTEXT_WORDS: Final = 40  # words of a neighbour that enter the lexical neighbourhood (measured)
@@ -39,4 +44,7 @@ def shaping() -> dict[str, float | int | str]:
         "window_messages": WINDOW_MESSAGES,
         "window_overlap": WINDOW_OVERLAP,
         "context_words": CONTEXT_WORDS,
+        "relation_threshold": RELATION_THRESHOLD,
+        "relation_neighbours": RELATION_NEIGHBOURS,
+        "same_slot_threshold": SAME_SLOT_THRESHOLD,
     }

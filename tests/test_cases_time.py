@@ -56,6 +56,34 @@ def test_case_16_an_update_and_what_it_replaced(
         assert sorted(contents(memory.recall(question, as_of=moment))) == sorted(now), moment
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_case_16_both_are_in_one_trace_and_each_was_current_at_its_time(
+    open_memory: OpenMemory, together: bool
+) -> None:
+    memory = open_memory()
+    said = [
+        Message("user", "My favourite player is Ronaldo.", "2024-01-05T10:00Z", id="before"),
+        Message("user", "Now it is Messi.", "2024-06-05T10:00Z", id="after"),
+    ]
+    for batch in [said] if together else [said[:1], said[1:]]:
+        memory.add(batch)
+    memory.close()
+    memory = open_memory()
+    [trace] = memory.trace("the user's favourite player")
+    assert [unit.source_ids[0] for unit in trace.states] == ["before", "after"]
+    assert [unit.current for unit in trace.states] == [False, True]
+    assert trace.current.triple is not None
+    assert trace.current.triple.object == "Messi"
+    found = {e.source[0].id: e for e in memory.recall("Who is my favourite player?")}
+    assert (found["before"].superseded, found["after"].superseded) == (True, False)
+    [then] = memory.trace("the user's favourite player", as_of="2024-03-01")
+    assert then.current.triple is not None
+    assert (then.current.triple.object, then.current.current, len(then.states)) == ("Ronaldo", True, 1)
+    assert "Messi" not in then.trajectory + then.relation_text
+    [earlier] = memory.recall("Who is my favourite player?", as_of="2024-03-01")
+    assert (earlier.superseded, earlier.facts[0].current) == (False, True)
+
+
 TODAY_OFFSETS = [("yesterday", -1), ("today", 0), ("tomorrow", 1), ("the day before yesterday", -2)]
 SAID = [
     "2023-05-07",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -352,15 +353,61 @@ def test_vectors(raw: apsw.Connection) -> None:
 
 def test_traces_and_segments_are_checked(raw: apsw.Connection, path: Path) -> None:
     """[F-050] [F-051]"""
-    raw.execute("INSERT INTO trace VALUES (1, 1, 'Ana | lives in', 'x', 'rules', 0)")
-    raw.execute("INSERT INTO trace_unit VALUES (1, 0, 1, 1)")
+    raw.execute("INSERT INTO trace VALUES (99, 1, 'Ana | lives in', 'x', 'made up', 0)")
+    lone = raw.execute(
+        "SELECT min(unit_id) FROM unit"
+        " WHERE subject IS NOT NULL AND unit_id NOT IN (SELECT unit_id FROM trace_unit)"
+    ).get
+    raw.execute("INSERT INTO trace_unit VALUES (99, 0, ?, 1)", (lone,))
     with pytest.raises(apsw.ConstraintError):
-        raw.execute("INSERT INTO trace_unit VALUES (1, 1, 1, 0)")
+        raw.execute("INSERT INTO trace_unit VALUES (99, 1, ?, 0)", (lone,))
     raw.execute("INSERT INTO segment VALUES (1, 1, 1, 0, 1, 2, 1, 0)")
     raw.close()
     with memdb.open(path, encoder=ENCODER) as memory:
         checks = {problem.check for problem in memory.verify().problems}
     assert checks == {"traces", "segments"}
+
+
+def test_triple_vectors(raw: apsw.Connection) -> None:
+    """[F-045]"""
+    found = raw.execute(
+        "SELECT unit_id, subject, predicate, object, triple, unit.scope_id, triple_vector.scope_id"
+        " FROM unit JOIN triple_vector USING (unit_id)"
+    ).fetchall()
+    expected = raw.execute(
+        "SELECT unit_id FROM unit WHERE subject IS NOT NULL AND unit_id IN (SELECT unit_id FROM unit_vector)"
+    )
+    assert {row[0] for row in found} == {unit_id for (unit_id,) in expected}
+    assert len(found) > 10
+    scale = raw.execute("SELECT value FROM meta WHERE key = 'vector_scale'").get
+    for _, subject, predicate, value, code, scope_id, beside in found:
+        vector = ENCODER.encode([f"{subject} {predicate} {value}."])[0]
+        assert (np.frombuffer(code, np.int8) == np.clip(np.rint(vector * scale), -127, 127)).all()
+        assert scope_id == beside
+
+
+def test_traces(raw: apsw.Connection) -> None:
+    """[F-050] [F-052] [F-053] [F-054]"""
+    found = raw.execute(
+        "SELECT trace_id, trace.scope_id, relation_text, trajectory, dirty, trace_unit.number, current,"
+        " unit.scope_id, subject, predicate, fact_text, said_text, said_key, unit.session_id, first_position"
+        " FROM trace JOIN trace_unit USING (trace_id) JOIN unit USING (unit_id)"
+        " JOIN message USING (message_id)"
+        " ORDER BY trace_id, trace_unit.number"
+    ).fetchall()
+    traces = [list(group) for _, group in itertools.groupby(found, key=lambda row: row[0])]
+    assert len(traces) >= 2
+    for members in traces:
+        _, scope_id, relation, trajectory, dirty, *_ = members[0]
+        assert not dirty
+        assert [row[5] for row in members] == list(range(len(members)))
+        assert [row[6] for row in members] == [0] * (len(members) - 1) + [1]
+        assert {row[7] for row in members} == {scope_id}
+        assert relation in {f"{row[8]} | {row[9]}" for row in members}
+        assert trajectory.endswith(f"Latest: {members[-1][10]}")
+        assert trajectory.startswith(f"[{members[0][11]}] {members[0][10]}")
+        keys = [(math.inf if row[12] is None else row[12], row[13], row[14]) for row in members]
+        assert keys == sorted(keys)
 
 
 def test_an_add_is_one_transaction(path: Path) -> None:

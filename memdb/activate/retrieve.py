@@ -10,6 +10,7 @@ import msgspec
 
 from memdb import settings
 from memdb.activate.perspective import asks
+from memdb.language.slots import still_holds
 from memdb.language.terms import STOP_WORDS, fold, question_terms
 from memdb.models.ports import Encoder
 from memdb.records import ChannelHit, Evidence, Interval, Message, Query, Scope, Triple, Unit
@@ -112,7 +113,7 @@ def _evidence(rank: int, row: indexes.Hit) -> Evidence:
         speaker=row.speaker, content=row.content, said_at=row.said_text, id=name, role=row.role,
         image_caption=row.image_caption, location=row.location,
     )  # fmt: skip
-    facts = tuple(_unit(fact) for fact in row.facts)
+    facts = tuple(unit_of(fact) for fact in row.facts)
     return Evidence(
         rank=rank,
         score=row.score,
@@ -124,6 +125,7 @@ def _evidence(rank: int, row: indexes.Hit) -> Evidence:
         fact_time=next((fact.fact_time for fact in facts if fact.fact_time), ()),
         facts=facts,
         channels={channel: ChannelHit(place, score) for channel, (place, score) in row.channels.items()},
+        superseded=any(fact.current is False for fact in facts),
     )
 
 
@@ -131,7 +133,8 @@ def _text(message: Message) -> str:
     return f"{message.content} [image: {message.image_caption}]" if message.image_caption else message.content
 
 
-def _unit(fact: indexes.Fact) -> Unit:
+def unit_of(fact: indexes.Fact) -> Unit:
+    """A unit as the statements return it, as the record."""
     return Unit(
         id=fact.id,
         fact_text=fact.fact_text,
@@ -142,4 +145,6 @@ def _unit(fact: indexes.Fact) -> Unit:
         first=fact.first,
         last=fact.last,
         source_ids=fact.source_ids,
+        said_at=fact.said_at,
+        current=still_holds(fact.triple[1], fact.triple[2], fact.newest) if fact.triple else None,
     )

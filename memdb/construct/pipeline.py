@@ -1,4 +1,4 @@
-"""The write path: messages -> views and units -> vectors -> one transaction.
+"""The write path: messages -> views and units -> vectors -> one transaction over rows, indexes and traces.
 
 Models run before the transaction opens. Should another process have appended to the session between the
 reading of it and the transaction, the plan is made anew.
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from memdb import settings
 from memdb.construct.admit import Admitted
 from memdb.construct.plan import Place, Plan, PlannedUnit, Vectors, make_plan
+from memdb.construct.traces import Tracing
 from memdb.construct.windows import window_of
 from memdb.records import Added, Axis
-from memdb.store import indexes, rows
+from memdb.store import indexes, rows, traces
 from memdb.store.connection import Connection, Database
 
 _TRIES = 4  # plans made outside the lock, while other processes keep appending to the same session
@@ -67,6 +68,7 @@ def _write(connection: Connection, scope_id: int, session_id: int, plan: Plan) -
     rows.count_speakers(connection, scope_id, Counter(new))
     _write_windows(connection, session_id, plan.length, max(ids) + 1)
     keys = {planned.position: rows.said_key(planned.admitted.instant) for planned in plan.messages}
+    tracing = Tracing(connection, scope_id)
     for planned in plan.units:
         last = planned.unit.last
         window_no = window_of(last)
@@ -75,6 +77,10 @@ def _write(connection: Connection, scope_id: int, session_id: int, plan: Plan) -
         if planned.fact_code is not None:
             indexes.put_unit_vector(connection, unit_id, scope_id, keys[last], planned.fact_code)
         _write_labels(connection, unit_id, planned, plan.label_codes)
+        if planned.unit.triple is not None and planned.triple_code is not None:
+            traces.put_triple_vector(connection, unit_id, scope_id, planned.triple_code)
+            tracing.add(unit_id, planned.unit.triple)
+    tracing.flush()
     return len(plan.units)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from memdb import errors
 from memdb.construct import derive, views
 from memdb.construct.admit import Admitted
+from memdb.construct.traces import triple_text
 from memdb.models.ports import Encoder
 from memdb.records import Axis, Message, Scope, Unit
 from memdb.store import indexes, rows
@@ -47,6 +48,7 @@ class PlannedUnit(NamedTuple):
     unit: Unit
     terms: dict[str, str]
     fact_code: bytes | None
+    triple_code: bytes | None
 
 
 class Plan(NamedTuple):
@@ -188,9 +190,25 @@ def _plan_units(
         terms += [derive.unit_terms(unit, near, position) for unit in units]
         if position < derive.EARLY:
             early = derive.speakers_of(near[-1:], early)
-    facts = vectors.codes(vectors.encode([unit.fact_text for unit in found]), len(found))
-    planned = [PlannedUnit(*one) for one in zip(found, terms, facts, strict=True)]
+    codes = _plan_facts(vectors, found)
+    planned = [
+        PlannedUnit(
+            unit=unit,
+            terms=fields,
+            fact_code=codes[unit.fact_text],
+            triple_code=codes[triple_text(unit.triple)] if unit.triple else None,
+        )
+        for unit, fields in zip(found, terms, strict=True)
+    ]
     return planned, _plan_labels(database, vectors, found)
+
+
+def _plan_facts(vectors: Vectors, units: Sequence[Unit]) -> dict[str, bytes | None]:
+    """Codes of the claims and of their triples, by text; one pass, and what reads alike is encoded once."""
+    texts = [unit.fact_text for unit in units]
+    texts += [triple_text(unit.triple) for unit in units if unit.triple]
+    texts = list(dict.fromkeys(texts))
+    return dict(zip(texts, vectors.codes(vectors.encode(texts), len(texts)), strict=True))
 
 
 def _plan_labels(

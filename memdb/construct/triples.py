@@ -65,6 +65,7 @@ _KIND_OF: Final = re.compile(
 _TAIL: Final = re.compile(r"[\s,;:!?…\"”)]+\Z")
 _STOP: Final = re.compile(r"(?:(?<=\.)|(?<!\b[A-Z]))\.\Z")  # a full stop, not the point of "D.C."
 _NOW: Final = re.compile(r"\A(?:now|currently|still|actually)\s", re.IGNORECASE)
+_NOW_LAST: Final = re.compile(r",?\s(?:right\s)?(?:now|currently|these days|nowadays)\Z")
 _TIME_LEAD: Final = re.compile(r"\s?(?:\b(?:in|on|at|since|from|by|during|around|back)\s)?\Z")
 
 
@@ -215,7 +216,7 @@ def _value(rest: str, times: Sequence[str]) -> str:
             value = _TIME_LEAD.sub("", value[: -len(time)])
         elif value.startswith((time + " ", time + ",")):
             value = value[len(time) :]
-    value = _TAIL.sub("", value.strip(" ,"))
+    value = _NOW_LAST.sub("", _TAIL.sub("", value.strip(" ,")))
     return " ".join(value.split()[:_MAX_OBJECT_WORDS])
 
 

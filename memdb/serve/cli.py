@@ -134,6 +134,31 @@ def recall(file: Path, question: str, explain: bool, as_json: bool, **options: A
         tell("nothing found")
 
 
+@commands.command(short_help="Show how something changed.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("relation")
+@click.option("--as-of", metavar="TIME", help="Leave out what was said later.")
+@scope_options
+@EVERYONE_OPTION
+@ENCODER_OPTION
+@JSON_OPTION
+def trace(file: Path, relation: str, as_of: str | None, as_json: bool, **options: Any) -> None:
+    """Print how RELATION changed in FILE and what holds now, as in "Ana lives in" or "the capital of France".
+
+    A name alone, as in "Ana", gives all that changed about it.
+    """
+    from memdb.serve import plain, render
+
+    with _open(file, _scope(options), encoder=options["encoder"]) as memory:
+        found = memory.trace(relation, as_of=as_of)
+    if as_json:
+        render.stdout_text(plain.as_json(found))
+    elif found:
+        render.traced(render.console(), found)
+    else:
+        tell("nothing found")
+
+
 @commands.command(short_help="Show what a file holds.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("session", required=False)

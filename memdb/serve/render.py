@@ -18,6 +18,7 @@ from memdb.records import (
     Query,
     Scope,
     Session,
+    Trace,
     Verification,
     WorkingMemory,
 )
@@ -84,12 +85,26 @@ def _evidence(out: Console, evidence: Evidence, *, explain: bool) -> None:
     _indented(out, Text(block(evidence.text)))
     for unit in evidence.facts:
         times = ", ".join(interval(time) for time in unit.fact_time)
-        _indented(out, Text(f"fact: {line(unit.fact_text)}" + (f" ({times})" if times else ""), "green"))
+        text = f"fact: {line(unit.fact_text)}" + (f" ({times})" if times else "")
+        _indented(out, Text(text + ("; replaced later" if unit.current is False else ""), "green"))
     ids = ", ".join(line(message.id) for message in evidence.source)
     _indented(out, Text(f"source: {ids} in session {line(evidence.session)}", "dim"))
     if explain:
         for channel, hit in evidence.channels.items():
             _indented(out, Text(f"{channel}: rank {hit.rank}, score {hit.score:.4g}", "dim"))
+
+
+def traced(out: Console, found: Sequence[Trace]) -> None:
+    """How each relation changed, oldest first, and what holds now."""
+    for trace in found:
+        out.print(Text(line(trace.relation_text), "bold cyan"))
+        for state in trace.states:
+            said = f"{line(state.said_at)}  " if state.said_at else ""
+            ids = ", ".join(map(line, state.source_ids))
+            text = Text(f"{said}{line(state.fact_text)}", "green" if state.current else "")
+            _indented(out, text.append(f"  [{ids}]", "dim"))
+        holding = "latest" if any(state.current is None for state in trace.states) else "now"
+        _indented(out, Text(f"{holding}: {line(trace.current.fact_text)}", "bold"))
 
 
 def conversation(out: Console, messages: Sequence[Message]) -> None:

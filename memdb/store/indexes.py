@@ -74,7 +74,11 @@ def put_label_vector(connection: apsw.Connection, label_id: int, axis: Axis, nam
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """A unit as the hybrid statement returns it."""
+    """A unit as the statements return it.
+
+    `newest` is what its trace says last with each predicate, (predicate, object), newest first; of no trace
+    empty.
+    """
 
     id: str
     fact_text: str
@@ -84,6 +88,8 @@ class Fact(msgspec.Struct, frozen=True):
     source_ids: tuple[str, ...]
     fact_time: tuple[tuple[int, int, Granularity], ...]
     labels: tuple[tuple[Axis, str], ...]
+    said_at: str | None
+    newest: tuple[tuple[str, str], ...]
 
 
 class Hit(msgspec.Struct, frozen=True):

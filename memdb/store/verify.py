@@ -15,7 +15,7 @@ from memdb import errors, settings
 from memdb.language.clock import parse_instant
 from memdb.language.terms import fold
 from memdb.records import Problem, Unit, Verification
-from memdb.store import rows, schema
+from memdb.store import rows, schema, traces
 from memdb.store.statements import statement
 
 
@@ -32,6 +32,8 @@ class Derivation(Protocol):
 
 
 Derive: TypeAlias = Callable[[list[rows.StoredMessage]], Derivation]
+# Relation text and trajectory of a trace, from its members.
+TraceTexts: TypeAlias = Callable[[list[traces.Member]], tuple[str, str]]
 
 _COUNTED = [
     "scopes",
@@ -46,6 +48,7 @@ _COUNTED = [
     "message_vectors",
     "unit_vectors",
     "label_vectors",
+    "triple_vectors",
 ]
 _CHECKS = [
     "message_positions",
@@ -54,20 +57,23 @@ _CHECKS = [
     "message_vectors",
     "unit_vectors",
     "label_vectors",
+    "triple_vectors",
     "labels_used",
     "unit_spans",
     "unit_windows",
     "speakers",
     "traces",
+    "trace_members",
+    "trace_order",
     "segments",
 ]
 _MOST_OF_ONE_KIND = 20  # problems of one check that are listed
 
 
-def verify(connection: apsw.Connection, path: Path, derive: Derive) -> Verification:
+def verify(connection: apsw.Connection, path: Path, derive: Derive, trace_texts: TraceTexts) -> Verification:
     """SQLite's integrity, the schema, foreign keys, then every table and index against its origin."""
     problems: list[Problem] = []
-    for check, found in _all_checks(connection, derive):
+    for check, found in _all_checks(connection, derive, trace_texts):
         details = list(islice(_until_unreadable(found), _MOST_OF_ONE_KIND + 1))
         if len(details) > _MOST_OF_ONE_KIND:
             details[-1] = "and more"
@@ -94,7 +100,9 @@ def counts(connection: apsw.Connection) -> dict[str, int]:
     return dict(zip(_COUNTED, connection.execute(statement("count_rows")).fetchone() or (), strict=True))
 
 
-def _all_checks(connection: apsw.Connection, derive: Derive) -> Iterator[tuple[str, Iterable[str]]]:
+def _all_checks(
+    connection: apsw.Connection, derive: Derive, trace_texts: TraceTexts
+) -> Iterator[tuple[str, Iterable[str]]]:
     yield "integrity", (line for line in _lines(connection, "PRAGMA integrity_check") if line != "ok")
     yield "schema", iter(schema.foreign_objects(connection))
     yield "foreign_keys", _missing_parents(connection)
@@ -107,6 +115,7 @@ def _all_checks(connection: apsw.Connection, derive: Derive) -> Iterator[tuple[s
     yield "labels", _wrong_labels(connection)
     yield "names", _unreadable_names(connection)
     yield "vectors", _wrong_vectors(connection)
+    yield "trace_texts", _wrong_trace_texts(connection, trace_texts)
 
 
 def _lines(connection: apsw.Connection, sql: str) -> Iterator[str]:
@@ -239,11 +248,21 @@ def _tokenizer(connection: apsw.Connection) -> Callable[[str], Iterable[str]]:
 def _wrong_vectors(connection: apsw.Connection) -> Iterator[str]:
     """Vectors that no encoder can have made: of a length far from 1."""
     scale = float(connection.execute("SELECT value FROM meta WHERE key = 'vector_scale'").get)
-    for table in ("message_vector", "unit_vector", "label_vector"):
+    for table in ("message_vector", "unit_vector", "label_vector", "triple_vector"):
         for row, code in connection.execute(statement(f"{table}_codes")):
             length = float(np.linalg.norm(np.frombuffer(code, dtype=np.int8).astype(np.float32))) / scale
             if not 0.8 < length < 1.1:
                 yield f"{table} {row} has length {length:.2f}"
+
+
+def _wrong_trace_texts(connection: apsw.Connection, trace_texts: TraceTexts) -> Iterator[str]:
+    """Traces that do not tell what their members say. What a language model told is not derived again."""
+    row: Any
+    for row in connection.execute(statement("traces")).fetchall():
+        trace_id, *told, dirty, made_by = row
+        members = traces.members(connection, traces=[trace_id])
+        if dirty or (made_by == "rules" and members and tuple(told) != trace_texts(members)):
+            yield f"{trace_id} ({told[0]}) tells something else than its {len(members)} members"
 
 
 def _warnings(connection: apsw.Connection, path: Path) -> Iterator[str]:

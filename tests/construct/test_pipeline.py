@@ -189,7 +189,7 @@ def test_a_label_is_encoded_once_in_a_file(memory: memdb.Memory, watched: Watche
     memory.add([Message("Ana", "My cat is called Pepper.")], session="s")
     watched.texts.clear()
     memory.add([Message("Ana", "My cat is called Pepper.")], session="t")
-    assert len(watched.texts) == 2, "the message and the claim"
+    assert len(watched.texts) == 3, "the message, the claim and its triple"
     counts = memory.about().counts
     assert counts["labels"] == counts["label_vectors"]
 

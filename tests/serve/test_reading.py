@@ -121,6 +121,61 @@ def test_everyone_and_somebody_is_a_contradiction(cli, shared):
     assert result.stderr.startswith("memdb: --everyone leaves no room")
 
 
+MOVES = [
+    {"speaker": "Ana", "content": "I live in Oslo.", "said_at": "2024-01-05", "id": "a"},
+    {"speaker": "Ana", "content": "I live in [red]Rome[/red].", "said_at": "2024-06-05", "id": "b"},
+]
+
+
+@pytest.fixture
+def moved(cli, tmp_path):
+    cli("add", tmp_path / "m.memdb", stdin=json.dumps(MOVES))
+    return tmp_path / "m.memdb"
+
+
+def test_trace_for_people(cli, moved):
+    result = cli("trace", moved, "Ana lives in")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "Ana | lives in",
+        "    2024-01-05  Ana lives in Oslo.  [a]",
+        "    2024-06-05  Ana lives in [red]Rome[/red].  [b]",
+        "    now: Ana lives in [red]Rome[/red].",
+    ]
+    then = cli("trace", moved, "Ana lives in", "--as-of", "2024-03-01").stdout
+    assert "now: Ana lives in Oslo." in then
+    assert "Rome" not in then
+
+
+def test_trace_json_is_a_list_of_traces(cli, moved):
+    result = cli("trace", moved, "Ana lives in", "--json")
+    with memdb.open(moved, read_only=True, encoder=HashEncoder()) as memory:
+        found = memory.trace("Ana lives in")
+    assert json.loads(result.stdout) == json.loads(msgspec.json.encode(found))
+    assert json.loads(cli("trace", moved, "Zoe", "--json").stdout) == []
+
+
+def test_no_trace_is_told_on_stderr(cli, moved):
+    result = cli("trace", moved, "Zoe")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "memdb: nothing found\n")
+    assert cli("trace", moved, "Ana", "--user", "ben").stderr == "memdb: nothing found\n"
+    assert cli("trace", moved, "Ana", "--everyone").stdout.startswith("Ana | lives in")
+
+
+def test_events_of_one_trace_have_a_latest_and_no_now(cli, tmp_path):
+    said = [f"I planted a tall old green apple tree number {n}." for n in (1, 2)]
+    cli("add", tmp_path / "m.memdb", stdin=json.dumps([{"speaker": "Ana", "content": one} for one in said]))
+    shown = cli("trace", tmp_path / "m.memdb", "Ana planted").stdout.splitlines()
+    assert shown[-1] == "    latest: Ana planted a tall old green apple tree number 2."
+    assert "replaced later" not in cli("recall", tmp_path / "m.memdb", "apple tree").stdout
+
+
+def test_recall_marks_what_was_replaced(cli, moved):
+    shown = cli("recall", moved, "Where does Ana live?").stdout
+    assert "fact: Ana lives in Oslo.; replaced later" in shown
+    assert shown.count("replaced later") == 1
+
+
 def test_show_for_people(cli, shared):
     shown = cli("show", shared, "--user", "ana").stdout
     assert "nobody in particular: 1 session, 3 messages" in shown

@@ -119,6 +119,20 @@ DAMAGES = [
     "UPDATE unit_interval SET end_day = end_day + 9223372036854700000",
     "UPDATE unit_interval SET granularity = 'eon'",
     "UPDATE unit SET subject = NULL",
+    "UPDATE unit SET predicate = NULL",
+    "UPDATE unit SET object = NULL",
+    "UPDATE unit SET subject = NULL, predicate = NULL, object = NULL",
+    "UPDATE unit SET object = CAST(x'ff41fe' AS TEXT)",
+    "UPDATE trace SET relation_text = CAST(x'ff41fe' AS TEXT)",
+    "UPDATE trace SET trajectory = 'lies'",
+    "UPDATE trace SET dirty = 1",
+    "UPDATE trace SET scope_id = 77",
+    "UPDATE trace_unit SET number = 9 - number",
+    "UPDATE trace_unit SET unit_id = unit_id + 1000",
+    "DELETE FROM trace",
+    "UPDATE triple_vector_vector_chunks00 SET vectors = zeroblob(length(vectors))",
+    "DELETE FROM triple_vector_vector_chunks00",
+    "UPDATE triple_vector_vector_chunks00 SET vectors = x'00'",
     "UPDATE message SET said_day = 9000000000",
     "UPDATE message SET content = CAST(x'ff41fe' AS TEXT)",
     "UPDATE message SET speaker = CAST(x'ff41fe' AS TEXT)",
@@ -141,6 +155,8 @@ def test_damaged_rows_give_typed_errors_and_verify_sees_them(
         memory.add(
             [Message("Ana", "I went to Rome yesterday.", "2024-03-10"), Message("Ben", "I have a cat.")]
         )
+        memory.add([Message("Ana", "I live in Oslo."), Message("Ana", "I live in Rome.")])
+        assert memory.about().counts["traces"] == 1
     raw = apsw.Connection(str(path))
     connections.load_vectors(raw)
     raw.execute("PRAGMA ignore_check_constraints = ON")
@@ -150,18 +166,20 @@ def test_damaged_rows_give_typed_errors_and_verify_sees_them(
         memory = open_memory(path, read_only=read_only)
     except memdb.FileError:
         return
+    assert not memory.verify().ok
     uses = [
         lambda: memory.recall("When did Ana go to Rome in March 2024?"),
         lambda: memory.messages("default"),
         memory.sessions,
-        lambda: memory.add([Message("Ana", "more")]),
+        lambda: memory.trace("Ana lives in"),
+        lambda: memory.add([Message("Ana", "more"), Message("Ana", "I live in Lima.")]),
     ]
     for use in uses:
         try:
             use()
         except memdb.MemdbError:
             continue
-    assert not memory.verify().ok
+    memory.verify()  # an add may have told a trace anew
 
 
 def test_meta_is_not_read_before_it_is_known_to_be_plain(open_memory: OpenMemory, tmp_path: Path) -> None:

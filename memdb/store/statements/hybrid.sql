@@ -173,6 +173,16 @@ SELECT total + iif(speaker IS :speaker, :speaker_bonus, 0) AS score, fused.chann
           'id', session.name || ':w' || window_no || ':' || number, 'fact_text', fact_text,
           'triple', iif(subject IS NULL, NULL, json_array(subject, predicate, object)),
           'first', first_position, 'last', last_position,
+          'said_at', message.said_text,
+          -- What its trace says last with each predicate, newest first.
+          'newest', json((
+            SELECT json_group_array(json_array(predicate, object) ORDER BY place DESC) FROM (
+              SELECT value.predicate, value.object, max(latest.number) AS place
+              FROM trace_unit AS own JOIN trace_unit AS latest USING (trace_id)
+              JOIN unit AS value ON value.unit_id = latest.unit_id JOIN message ON message.message_id = value.message_id
+              WHERE own.unit_id = unit.unit_id
+                AND ifnull(message.said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
+              GROUP BY value.predicate))),
           'source_ids', json((
             SELECT json_group_array(ifnull(external_id, session.name || '#' || (position + 1))
                                     ORDER BY message_id <> unit.message_id, position)

@@ -2,7 +2,8 @@
 SELECT (SELECT count(*) FROM scope), (SELECT count(*) FROM session), (SELECT count(*) FROM message),
        (SELECT count(*) FROM window), (SELECT count(*) FROM unit), (SELECT count(*) FROM unit_interval),
        (SELECT count(*) FROM label), (SELECT count(*) FROM trace), (SELECT count(*) FROM segment),
-       (SELECT count(*) FROM message_vector), (SELECT count(*) FROM unit_vector), (SELECT count(*) FROM label_vector);
+       (SELECT count(*) FROM message_vector), (SELECT count(*) FROM unit_vector), (SELECT count(*) FROM label_vector),
+       (SELECT count(*) FROM triple_vector);
 
 -- name: check_message_positions
 SELECT session_id || ': positions ' || min(position) || ' to ' || max(position) || ' for ' || count(*) || ' messages'
@@ -33,6 +34,15 @@ WHERE unit.unit_id IS NULL OR unit_vector.scope_id <> unit.scope_id
 -- name: check_label_vectors
 SELECT label_id || ' has a vector of another axis, or of no label'
 FROM label_vector LEFT JOIN label USING (label_id) WHERE label.label_id IS NULL OR label_vector.axis <> label.axis;
+
+-- name: check_triple_vectors
+SELECT unit_id || ' has a triple vector of another scope, or of no unit with a triple'
+FROM triple_vector LEFT JOIN unit USING (unit_id)
+WHERE unit.subject IS NULL OR triple_vector.scope_id <> unit.scope_id
+UNION ALL
+SELECT unit_id || ' has a triple and a vector, but no triple vector'
+FROM unit WHERE subject IS NOT NULL AND unit_id IN (SELECT unit_id FROM unit_vector)
+            AND unit_id NOT IN (SELECT unit_id FROM triple_vector);
 
 -- name: check_labels_used
 SELECT label_id || ' (' || axis || ' ' || name || ') belongs to no unit'
@@ -65,6 +75,22 @@ FROM trace LEFT JOIN trace_unit USING (trace_id)
 GROUP BY trace_id
 HAVING count(unit_id) < 2 OR sum(current) <> 1 OR max(number) + 1 <> count(unit_id)
     OR max(number) <> max(iif(current, number, -1));
+
+-- name: check_trace_members
+SELECT trace_id || ': unit ' || unit_id || ' is of another scope, or has no triple'
+FROM trace JOIN trace_unit USING (trace_id) JOIN unit USING (unit_id)
+WHERE unit.scope_id <> trace.scope_id OR subject IS NULL;
+
+-- name: check_trace_order
+SELECT trace_id || ': unit ' || unit_id || ' is number ' || number || ', in memory order it is ' || place FROM (
+  SELECT trace_id, unit_id, trace_unit.number,
+         row_number() OVER (PARTITION BY trace_id ORDER BY ifnull(message.said_key, 9223372036854775807),
+                                                           unit.session_id, first_position, unit_id) - 1 AS place
+  FROM trace_unit JOIN unit USING (unit_id) JOIN message USING (message_id))
+WHERE number <> place;
+
+-- name: traces
+SELECT trace_id, relation_text, trajectory, dirty, made_by FROM trace ORDER BY trace_id;
 
 -- name: check_segments
 SELECT segment_id || ' does not follow the segment before it'
@@ -119,6 +145,9 @@ SELECT message_id, own FROM message_vector;
 
 -- name: unit_vector_codes
 SELECT unit_id, fact FROM unit_vector;
+
+-- name: triple_vector_codes
+SELECT unit_id, triple FROM triple_vector;
 
 -- name: label_vector_codes
 SELECT label_id, name FROM label_vector;
