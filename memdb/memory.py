@@ -26,7 +26,7 @@ from memdb.language.clock import DAY_US, parse_instant
 from memdb.models.ports import Encoder
 from memdb.models.registry import load_encoder
 from memdb.records import About, Added, Message, Moment, Scope, Session, Trace, Verification, WorkingMemory
-from memdb.store import indexes, rows, schema, verify
+from memdb.store import indexes, rows, schema, traces, verify
 from memdb.store.connection import Database, log_ahead, sync_every_commit
 from memdb.version import __version__
 
@@ -127,7 +127,7 @@ class Memory:
         `relation` names a holder and what is said of it: "Ana lives in", "the capital of France"; a holder
         alone gives all its traces. The same words come first; if nothing has them, the nearest by the
         encoder. `as_of` leaves out what was said later, as in `recall`: the latest of the rest is current
-        then.
+        then. Warns (`MemdbWarning`) of claims that traces do not know of yet: see `update_traces`.
 
         Raises `InputError` for what is not text, `TimeError`, `ScopeError` for a scope outside the memory's
         own.
@@ -137,12 +137,32 @@ class Memory:
             scope=self._reading_scope(scope),
             as_of=None if as_of is None else _keys_until(as_of),
         )
-        return follow(self._database, self._encoder, self._made.vector_scale, followed)
+        found = follow(self._database, self._encoder, self._made.vector_scale, followed)
+        with self._database.reader() as connection:
+            traced, newest = traces.traced_until(connection)
+        if traced < newest:
+            warnings.warn(
+                f"traces do not know of the last {newest - traced} claims: call update_traces()",
+                errors.MemdbWarning,
+                stacklevel=2,
+            )
+        return found
+
+    def update_traces(self) -> None:
+        """Let traces know of every claim, in short transactions; may be stopped and called again.
+
+        `add` does so as messages come, while the file has at most TRACED_ON_ADD_UNITS claims: beyond, looking
+        around each of them costs more than writing it. Raises `ReadOnly`.
+        """
+        left = 1
+        while left:
+            with self._database.atomic() as connection:
+                left = construct_traces.update(connection)
 
     def rebuild_traces(self) -> int:
         """Make all traces of the file anew, in one transaction; returns how many there are.
 
-        `add` keeps traces up to date as messages come; what is made anew does not depend on their order.
+        What is made anew does not depend on the order in which messages came.
         Raises `ReadOnly`, and `ScopeError` unless the memory was opened for everyone or for nobody in
         particular.
         """

@@ -15,6 +15,10 @@ RELATION_THRESHOLD: Final = 0.80  # τ_r, least S_rel of two units of one trace 
 RELATION_NEIGHBOURS: Final = 20  # nearest facts that are looked at for traces [III-D2]
 MIN_TRACE_UNITS: Final = 2  # least members of a trace [A2]
 SAME_SLOT_THRESHOLD: Final = 0.50  # least s_f where holder and slot are the same words (ours, measured)
+TRACED_ON_ADD_UNITS: Final = (
+    2_000  # units of a file up to which `add` keeps traces up to date (ours: why/traces.md)
+)
+TRACE_BATCH_UNITS: Final = 256  # units per transaction when traces are brought up to date (ours)
 TRACE_STATES_TOLD: Final = 64  # newest members that a trace's texts are made of (ours)
 TIME_FALLBACK: Final = 0.5  # weight of the utterance day for a unit without fact time (ours)
 

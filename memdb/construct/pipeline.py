@@ -68,7 +68,10 @@ def _write(connection: Connection, scope_id: int, session_id: int, plan: Plan) -
     rows.count_speakers(connection, scope_id, Counter(new))
     _write_windows(connection, session_id, plan.length, max(ids) + 1)
     keys = {planned.position: rows.said_key(planned.admitted.instant) for planned in plan.messages}
+    traced, newest = traces.traced_until(connection)
+    follows = traced == newest and newest + len(plan.units) <= settings.TRACED_ON_ADD_UNITS
     tracing = Tracing(connection, scope_id)
+    unit_id = newest
     for planned in plan.units:
         last = planned.unit.last
         window_no = window_of(last)
@@ -79,8 +82,11 @@ def _write(connection: Connection, scope_id: int, session_id: int, plan: Plan) -
         _write_labels(connection, unit_id, planned, plan.label_codes)
         if planned.unit.triple is not None and planned.triple_code is not None:
             traces.put_triple_vector(connection, unit_id, scope_id, planned.triple_code)
-            tracing.add(unit_id, planned.unit.triple)
-    tracing.flush()
+            if follows:
+                tracing.add(unit_id, planned.unit.triple)
+    if follows:
+        tracing.flush()
+        traces.set_traced_until(connection, unit_id)
     return len(plan.units)
 
 

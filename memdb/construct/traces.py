@@ -139,8 +139,10 @@ def texts(members: Sequence[Member]) -> tuple[str, str]:
 class Tracing:
     """Traces kept up to date inside one write transaction: `add` and `remove` units, then `flush`."""
 
-    def __init__(self, connection: Connection, scope_id: int) -> None:
+    def __init__(self, connection: Connection, scope_id: int, *, behind: bool = False) -> None:
+        """`behind`: units are added in order some time after they were written; later ones do not count."""
         self._connection = connection
+        self._behind = behind
         self._scope_id = scope_id
         self._traces: dict[int, list[Point]] = {}  # touched in this transaction, in the stored order
         self._dirty: set[int] = set()
@@ -151,7 +153,10 @@ class Tracing:
         Of those whose every member is related to it, the one with the largest least score; then the larger
         mean, then the older.
         """
-        found = traces.neighbours(self._connection, _around(unit_id, self._scope_id, triple))
+        around = _around(unit_id, self._scope_id, triple)
+        found = traces.neighbours(
+            self._connection, around._replace(until=unit_id) if self._behind else around
+        )
         if not found:
             return
         own, clusters = self._load(unit_id, found)
@@ -254,12 +259,33 @@ def _nearest(unit_id: int, scope_id: int) -> Neighbourhood:
     return Neighbourhood(unit_id, scope_id, k=most, least=least, holder=None, slot=None)
 
 
+def update(connection: Connection, most: int = settings.TRACE_BATCH_UNITS) -> int:
+    """Let the next `most` units that traces do not know of join them, inside the caller's transaction.
+
+    Returns how many units are still unknown to them, as a bound.
+    """
+    traced, newest = traces.traced_until(connection)
+    units = traces.untraced_units(connection, traced, most)
+    for scope_id in dict.fromkeys(scope_id for _, scope_id, _ in units):
+        tracing = Tracing(connection, scope_id, behind=True)
+        for unit_id, of_scope, triple in units:
+            if of_scope == scope_id:
+                tracing.add(unit_id, triple)
+        tracing.flush()
+    reached = units[-1][0] if len(units) == most else newest
+    if reached != traced:
+        traces.set_traced_until(connection, reached)
+    return newest - reached
+
+
 def rebuild(connection: Connection) -> int:
     """Make all traces anew, scope by scope, inside the caller's transaction; returns how many there are.
 
     What comes out depends on what was said and when, not on the order in which it was added.
     """
-    return sum(_rebuild_scope(connection, scope_id) for scope_id in traces.scope_ids(connection))
+    count = sum(_rebuild_scope(connection, scope_id) for scope_id in traces.scope_ids(connection))
+    traces.set_traced_until(connection, traces.traced_until(connection)[1])
+    return count
 
 
 def _rebuild_scope(connection: Connection, scope_id: int) -> int:

@@ -138,18 +138,23 @@ def recall(file: Path, question: str, explain: bool, as_json: bool, **options: A
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("relation")
 @click.option("--as-of", metavar="TIME", help="Leave out what was said later.")
+@click.option("--update", is_flag=True, help="First let traces know of every claim.")
 @scope_options
 @EVERYONE_OPTION
 @ENCODER_OPTION
 @JSON_OPTION
-def trace(file: Path, relation: str, as_of: str | None, as_json: bool, **options: Any) -> None:
+def trace(file: Path, relation: str, as_of: str | None, update: bool, as_json: bool, **options: Any) -> None:
     """Print how RELATION changed in FILE and what holds now, as in "Ana lives in" or "the capital of France".
 
     A name alone, as in "Ana", gives all that changed about it.
     """
     from memdb.serve import plain, render
 
-    with _open(file, _scope(options), encoder=options["encoder"]) as memory:
+    scope = _scope(options)
+    if update:
+        with _open(file, scope, encoder=options["encoder"], writing=True) as memory:
+            memory.update_traces()
+    with _open(file, scope, encoder=options["encoder"]) as memory:
         found = memory.trace(relation, as_of=as_of)
     if as_json:
         render.stdout_text(plain.as_json(found))

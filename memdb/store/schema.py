@@ -47,7 +47,8 @@ def schema_sql() -> str:
 def create(connection: apsw.Connection, made: Made) -> None:
     """Make the tables of the current format in an empty file, inside the caller's transaction."""
     connection.execute(schema_sql().replace("{dimension}", str(made.encoder_dimension)))
-    values = msgspec.structs.asdict(made) | {"settings": json.dumps(made.settings, sort_keys=True)}
+    values = msgspec.structs.asdict(made)
+    values |= {"settings": json.dumps(made.settings, sort_keys=True), "traced_unit_id": 0}
     connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", sorted(values.items()))
 
 

@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from memdb import errors
-from memdb.records import Scope
+from memdb.records import Scope, Triple
 from memdb.store import rows
 from memdb.store.indexes import Fact
 from memdb.store.statements import statement
@@ -52,9 +52,26 @@ def put_triple_vector(connection: apsw.Connection, unit_id: int, scope_id: int, 
     connection.execute(statement("put_triple_vector"), values)
 
 
+def traced_until(connection: apsw.Connection) -> tuple[int, int]:
+    """The last unit that traces know of, and the last unit there is."""
+    row: Any = connection.execute(statement("traced_until")).fetchone()
+    return int(row[0]), int(row[1])
+
+
+def set_traced_until(connection: apsw.Connection, unit_id: int) -> None:
+    """Say that traces know of all units up to this one."""
+    connection.execute(statement("set_traced_until"), (unit_id,))
+
+
+def untraced_units(connection: apsw.Connection, after: int, most: int) -> list[tuple[int, int, Triple]]:
+    """The first units after one that have a triple and its vector: unit, scope, triple."""
+    found: Any = connection.execute(statement("untraced_units"), {"after": after, "most": most})
+    return [(unit_id, scope_id, Triple(*triple)) for unit_id, scope_id, *triple in found]
+
+
 class Neighbourhood(NamedTuple):
     """What to look for around a unit: `k` neighbours of its scope with a fact cosine of at least `least`, and
-    as many of the same holder and slot (folded; None: of no slot).
+    as many of the same holder and slot (folded; None: of no slot), of units up to `until`.
     """
 
     unit_id: int
@@ -63,12 +80,20 @@ class Neighbourhood(NamedTuple):
     least: float
     holder: str | None
     slot: str | None
+    until: int = (1 << 63) - 1
 
 
 def neighbours(connection: apsw.Connection, wanted: Neighbourhood) -> list[tuple[int, int | None]]:
     """(unit_id, trace_id) of the units around one that has a triple vector, itself left out."""
-    values = {"unit_id": wanted.unit_id, "scope_id": wanted.scope_id, "k": wanted.k,
-              "distance": 1 - wanted.least + 1e-5, "holder": wanted.holder, "slot": wanted.slot}  # fmt: skip
+    values = {
+        "unit_id": wanted.unit_id,
+        "scope_id": wanted.scope_id,
+        "k": wanted.k,
+        "distance": 1 - wanted.least + 1e-5,
+        "holder": wanted.holder,
+        "slot": wanted.slot,
+        "until": wanted.until,
+    }
     found: Any = connection.execute(statement("trace_neighbours"), values).fetchall()
     return list(found)
 

@@ -596,3 +596,65 @@ def test_a_trace_of_very_many_is_told_from_its_end(memory: memdb.Memory) -> None
     assert trace.trajectory.startswith("… → ")
     assert trace.trajectory.endswith(f"Latest: Ana lives in Street {many - 1}.")
     assert memory.verify().problems == ()
+
+
+def _traces(memory: memdb.Memory) -> list[tuple[Any, ...]]:
+    with memory._database.reader() as connection:
+        return connection.execute(
+            "SELECT relation_text, trajectory, trace_unit.number, fact_text, current"
+            " FROM trace JOIN trace_unit USING (trace_id) JOIN unit USING (unit_id) ORDER BY 1, 2, 3"
+        ).fetchall()
+
+
+def test_in_a_large_file_traces_wait_until_they_are_asked_for(
+    open_memory: OpenMemory, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes = ["Oslo", "Rome", "Paris", "Lima"]
+    said = [Message("Ana", f"I live in {home}.", f"2024-01-0{n}") for n, home in enumerate(homes, 1)]
+    small = open_memory(tmp_path / "small.memdb")
+    for message in said:
+        small.add([message])
+    monkeypatch.setattr(settings, "TRACED_ON_ADD_UNITS", 2)
+    large = open_memory(tmp_path / "large.memdb")
+    for message in said:
+        large.add([message])
+    assert large.verify().ok
+    assert len(_traces(large)) == 2
+    with pytest.warns(memdb.errors.MemdbWarning, match="last 2 claims"):
+        large.trace("Ana lives in")
+    large.update_traces()
+    large.update_traces()
+    assert _traces(large) == _traces(small)
+    assert large.trace("Ana lives in")[0].current.fact_text == "Ana lives in Lima."
+    assert large.verify().ok
+
+
+@pytest.mark.parametrize("most", [1, 2, 100])
+def test_bringing_traces_up_to_date_in_portions_gives_the_same(
+    open_memory: OpenMemory, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(settings, "TRACED_ON_ADD_UNITS", 0)
+    memory = open_memory(tmp_path / "m.memdb")
+    memory.add([Message("Ana", f"I live in {home}.") for home in ("Oslo", "Rome", "Lima")])
+    memory.add([Message("Ben", "I live in Rome."), Message("Ben", "Really?")], scope=Scope("ben"))
+    left = 1
+    while left:
+        with memory._database.atomic() as connection:
+            left = construct.update(connection, most)
+    assert [row[3] for row in _traces(memory)] == [
+        f"Ana lives in {home}." for home in ("Oslo", "Rome", "Lima")
+    ]
+    assert memory.verify().ok
+
+
+def test_a_rebuild_knows_of_every_claim(
+    open_memory: OpenMemory, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "TRACED_ON_ADD_UNITS", 0)
+    memory = open_memory(tmp_path / "m.memdb")
+    memory.add([Message("Ana", f"I live in {home}.") for home in ("Oslo", "Rome")])
+    assert _traces(memory) == []
+    assert memory.rebuild_traces() == 1
+    with memory._database.reader() as connection:
+        traced, newest = store.traced_until(connection)
+    assert traced == newest > 0

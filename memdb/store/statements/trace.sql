@@ -12,14 +12,14 @@ WITH near AS MATERIALIZED (
 same_slot AS MATERIALIZED (
   SELECT slot.unit_id
   FROM label JOIN unit_label AS slot USING (label_id) JOIN unit USING (unit_id)
-  WHERE label.axis = 'predicate' AND label.folded = :slot AND unit.scope_id = :scope_id
+  WHERE label.axis = 'predicate' AND label.folded = :slot AND unit.scope_id = :scope_id AND slot.unit_id <= :until
     AND EXISTS (SELECT 1 FROM label AS holder JOIN unit_label USING (label_id)
                 WHERE holder.axis = 'subject' AND holder.folded = :holder AND unit_label.unit_id = slot.unit_id)
   ORDER BY slot.unit_id DESC LIMIT :k + 1
 )
 SELECT unit_id, trace_id
 FROM (SELECT unit_id FROM near UNION SELECT unit_id FROM same_slot) LEFT JOIN trace_unit USING (unit_id)
-WHERE unit_id <> :unit_id;
+WHERE unit_id <> :unit_id AND unit_id <= :until;
 
 -- name: trace_members
 -- Units by number, and all members of traces, with what traces are made by.
@@ -39,6 +39,17 @@ ORDER BY trace_id, trace_unit.number, unit.unit_id;
 
 -- name: triple_units
 SELECT unit_id FROM triple_vector WHERE scope_id = ?;
+
+-- name: traced_until
+SELECT (SELECT value FROM meta WHERE key = 'traced_unit_id'), (SELECT ifnull(max(unit_id), 0) FROM unit);
+
+-- name: set_traced_until
+UPDATE meta SET value = ? WHERE key = 'traced_unit_id';
+
+-- name: untraced_units
+SELECT unit_id, scope_id, subject, predicate, object FROM unit
+WHERE unit_id > :after AND subject IS NOT NULL AND unit_id IN (SELECT unit_id FROM triple_vector)
+ORDER BY unit_id LIMIT :most;
 
 -- name: scope_ids
 SELECT scope_id FROM scope;
