@@ -16,7 +16,8 @@ MemdbError
 │   └── Closed            the memory was closed
 └── ModelError            an encoder, a reranker, a backbone
     ├── ModelNotFound     no files under that name
-    └── ModelDamaged      the files are not those the card names
+    ├── ModelDamaged      the files are not those the card names
+    └── ModelUnavailable  cannot be reached, or refuses to serve; trying again can help
 """
 
 from __future__ import annotations
@@ -105,3 +106,7 @@ class ModelNotFound(ModelError):
 
 class ModelDamaged(ModelError):
     """A model file is not the one its card names."""
+
+
+class ModelUnavailable(ModelError):
+    """A model cannot be reached, or refuses to serve."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,3 +55,73 @@ def require_texts(texts: Sequence[str]) -> None:
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"text {position} is a {type(text).__name__}, not a str")
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One turn of a prompt. `text` is data: nothing in it is ever read as a control token."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backbone wrote, and what it cost.
+
+    `finish` is "length" when the text was cut off at the token limit. `cached_tokens` are those of
+    `prompt_tokens` that did not have to be read again.
+    """
+
+    text: str
+    finish: Literal["stop", "length"]
+    prompt_tokens: int
+    cached_tokens: int = 0
+    completion_tokens: int
+
+
+@runtime_checkable
+class Backbone(Protocol):
+    """A language model: turns in, text out. Safe to share between threads; `close` may be called twice."""
+
+    @property
+    def name(self) -> str:
+        """What the model is called."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Name and, where the weights are at hand, the first 8 hex digits of their sha256; a file records it
+        to say who wrote a part of it.
+        """
+        ...
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of a prompt and its completion together."""
+        ...
+
+    @property
+    def parallel(self) -> int:
+        """Calls that may usefully run at the same time."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text, template tokens left out; an upper estimate where the tokenizer is not known."""
+        ...
+
+    def complete(
+        self, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, object] | None = None
+    ) -> Completion:
+        """The model's answer to `turns`, at temperature 0: the same turns give the same text.
+
+        With `schema` (JSON Schema) the text is a JSON document of that shape as far as the model was not cut
+        off, where the backbone can constrain it; what it cannot constrain, the caller has to check anyway.
+        Every str is legal as a turn's text.
+        Raises InputError for no turns, a last turn that is not the user's, max_tokens below 1, or a prompt
+        that does not leave room for max_tokens; ModelUnavailable when the model cannot be reached or refuses
+        to serve; ModelError when it cannot run.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back what the model holds."""
+        ...
