@@ -41,6 +41,17 @@ MAX_QUESTION_TERMS: Final = 64  # distinct terms of a question that are looked u
 MAX_LABEL_HITS: Final = 512  # nearest labels looked at per constraint
 ADD_BATCH_MESSAGES: Final = 512  # messages per write transaction of a long add
 
+# --- Language models (ours)
+LLAMA_CONTEXT_TOKENS: Final = 8_192  # context of a local model that was trained on as much or more
+LLAMA_BATCH_TOKENS: Final = 512  # most tokens of one evaluation (llama.cpp's own n_ubatch)
+API_TIMEOUT_S: Final = 120.0  # longest silence of an endpoint: it writes nothing until all is generated
+API_RETRIES: Final = 4  # repeats of a request after the first
+API_PARALLEL: Final = 8  # requests of one backbone at the same time
+API_CONTEXT_TOKENS: Final = 32_768  # prompt and completion of a model whose context the caller does not give
+RETRY_FIRST_WAIT_S: Final = 0.5  # before the first repeat, doubled for each further one (the client's own)
+RETRY_LONGEST_WAIT_S: Final = 30.0  # bound of the doubling
+RETRY_AFTER_BOUND_S: Final = 120.0  # a longer wait than this is the caller's to decide (the client's own)
+
 
 def shaping() -> dict[str, float | int | str]:
     """The settings that shape what a file holds; recorded in the file."""

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memdb.errors import InputError
-from memdb.models.ports import Kind, require_texts
+from memdb.errors import InputError, ModelError
+from memdb.models.ports import (
+    Completion,
+    Kind,
+    Turn,
+    follow,
+    require_room,
+    require_texts,
+    require_turns,
+    rooted,
+)
+
+Schema = Mapping[str, Any]
+Answer = str | Completion | Exception
+Script = Callable[[Sequence[Turn], Mapping[str, object] | None], Answer]
 
 WORD = re.compile(r"\w+")
+TOKEN = re.compile(r"\w+|[^\w\s]")
 SLICE_TEXTS = 4096  # texts summed at once: bounds the memory of one call
+MAX_SCHEMA_DEPTH = 32  # of a document that has to be nested
 GRAM_WEIGHT = 0.5  # of all character trigrams of a word together, against the word itself
 
 
@@ -91,3 +109,152 @@ class HashEncoder:
         digests = b"".join([hashlib.blake2b(data, digest_size=size).digest() for data in raw])
         bits = np.unpackbits(np.frombuffer(digests, np.uint8).reshape(len(texts), size), axis=1)
         return bits[:, : self._dimension].astype(np.float32) * 2 - 1
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """What a `ScriptedBackbone` was asked."""
+
+    turns: tuple[Turn, ...]
+    max_tokens: int
+    schema: Mapping[str, object] | None
+
+
+class ScriptedBackbone:
+    """A `ports.Backbone` that says what it was told to: a list of answers, used up in order, or a function.
+
+    An answer that is an exception is raised. A str longer than max_tokens words is cut there. With no script
+    a schema is answered by its smallest document, anything else by an empty text. A token is a word, or one
+    character that is neither in a word nor a space. `calls` are all that reached it, in order.
+    """
+
+    def __init__(
+        self,
+        script: Sequence[Answer] | Script | None = None,
+        *,
+        name: str = "scripted",
+        context_tokens: int = 8192,
+        parallel: int = 1,
+    ) -> None:
+        self._function = script if callable(script) else None
+        self._answers: Iterator[Answer] | None = None
+        if script is not None and not callable(script):
+            self._answers = iter(list(script))
+        self._name, self._context_tokens, self._parallel = name, context_tokens, parallel
+        self._lock = Lock()
+        self._closed = False
+        self.calls: list[Call] = []
+
+    @property
+    def name(self) -> str:
+        """See `ports.Backbone`."""
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        """See `ports.Backbone`."""
+        return self._name
+
+    @property
+    def context_tokens(self) -> int:
+        """See `ports.Backbone`."""
+        return self._context_tokens
+
+    @property
+    def parallel(self) -> int:
+        """See `ports.Backbone`."""
+        return self._parallel
+
+    def count_tokens(self, text: str) -> int:
+        """See `ports.Backbone`."""
+        return sum(1 for _ in TOKEN.finditer(text))
+
+    def complete(
+        self, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, object] | None = None
+    ) -> Completion:
+        """See `ports.Backbone`. Raises ModelError when the list of answers is used up."""
+        require_turns(turns, max_tokens)
+        prompt_tokens = sum(self.count_tokens(turn.text) for turn in turns)
+        require_room(prompt_tokens, max_tokens, self._context_tokens)
+        answer = self._answer(Call(turns=tuple(turns), max_tokens=max_tokens, schema=schema))
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Completion):
+            return answer
+        ends = [match.end() for match in TOKEN.finditer(answer)]
+        cut = len(ends) > max_tokens
+        return Completion(
+            text=answer[: ends[max_tokens - 1]] if cut else answer,
+            finish="length" if cut else "stop",
+            prompt_tokens=prompt_tokens,
+            completion_tokens=min(len(ends), max_tokens),
+        )
+
+    def close(self) -> None:
+        """See `ports.Backbone`."""
+        self._closed = True
+
+    def _answer(self, call: Call) -> Answer:
+        with self._lock:
+            if self._closed:
+                raise ModelError(f"the backbone {self._name} was closed")
+            self.calls.append(call)
+            if self._answers is not None:
+                used_up = ModelError(f"the script holds no answer to call {len(self.calls)}")
+                return next(self._answers, used_up)
+        if self._function is not None:
+            return self._function(call.turns, call.schema)
+        return "" if call.schema is None else smallest(call.schema)
+
+
+def smallest(schema: Mapping[str, object]) -> str:
+    """A JSON document as small as the schema allows: the first of its choices, no optional property.
+
+    Patterns, formats, `not` and conditions are not looked at. Raises InputError for a schema without an end.
+    """
+    return msgspec.json.encode(_smallest(rooted(schema), rooted(schema), 0)).decode()
+
+
+def _smallest(schema: Schema, document: Schema, depth: int) -> object:
+    if depth > MAX_SCHEMA_DEPTH:
+        raise InputError("the schema's smallest document has no end")
+    if "$ref" in schema:
+        return _smallest(follow(document, schema["$ref"]), document, depth + 1)
+    if "const" in schema:
+        return schema["const"]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    if choices := schema.get("anyOf") or schema.get("oneOf"):
+        return _smallest(_shallowest(choices), document, depth + 1)
+    kind = schema.get("type", "object" if "properties" in schema else "null")
+    return _of_type(kind[0] if isinstance(kind, list) else kind, schema, document, depth)
+
+
+def _shallowest(choices: list[Schema]) -> Schema:
+    """The first choice that holds no further schema, else the first: recursion ends there."""
+    inner = ("$ref", "properties", "items", "anyOf", "oneOf")
+    return next((choice for choice in choices if not any(key in choice for key in inner)), choices[0])
+
+
+def _of_type(kind: object, schema: Schema, document: Schema, depth: int) -> object:
+    match kind:
+        case "object":
+            properties, required = schema.get("properties", {}), schema.get("required", [])
+            return {name: _smallest(properties.get(name, {}), document, depth + 1) for name in required}
+        case "array":
+            items = schema.get("items", {})
+            return [_smallest(items, document, depth + 1) for _ in range(schema.get("minItems", 0))]
+        case "string":
+            return "a" * schema.get("minLength", 0)
+        case "integer" | "number":
+            return _least(schema)
+        case "boolean":
+            return False
+        case _:
+            return None
+
+
+def _least(schema: Schema) -> object:
+    """0 where the bounds allow it, else the bound nearest to it."""
+    low = schema["exclusiveMinimum"] + 1 if "exclusiveMinimum" in schema else schema.get("minimum", 0)
+    high = schema["exclusiveMaximum"] - 1 if "exclusiveMaximum" in schema else schema.get("maximum", 0)
+    return low if low > 0 else min(high, 0)

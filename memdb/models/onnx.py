@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb.errors import ModelDamaged, ModelError, ModelNotFound
-from memdb.models.ports import Kind, require_texts
+from memdb.models.ports import Kind, require_texts, valid_unicode
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -90,7 +90,7 @@ class OnnxEncoder:
         prefix = self._prefixes[kind]
         limit = self._max_tokens * CHARACTERS_PER_TOKEN
         for start in range(0, len(texts), SLICE_TEXTS):
-            legal = [prefix + _legal(text[:limit]) for text in texts[start : start + SLICE_TEXTS]]
+            legal = [prefix + valid_unicode(text[:limit]) for text in texts[start : start + SLICE_TEXTS]]
             encodings = self._tokenizer.encode_batch_fast(legal)
             for rows in _batches([len(encoding) for encoding in encodings]):
                 vectors[np.add(rows, start)] = self._run([encodings[row] for row in rows])
@@ -115,13 +115,6 @@ class OnnxEncoder:
                 f"the encoder {self._name} gives {hidden.shape}, not [n, t, {self._dimension}]"
             )
         return _unit(_pool(hidden, mask, self._pooling))
-
-
-def _legal(text: str) -> str:
-    """Valid Unicode: a lone surrogate becomes U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _pool(hidden: NDArray[np.float32], mask: NDArray[np.int64], pooling: Pooling) -> NDArray[np.float32]:

@@ -13,6 +13,9 @@ from memdb.errors import InputError
 
 Kind = Literal["document", "query"]
 
+ROLES = ("system", "user", "assistant")
+MAX_ROOT_REFS = 16  # from one root `$ref` to the next
+
 
 @runtime_checkable
 class Encoder(Protocol):
@@ -55,6 +58,13 @@ def require_texts(texts: Sequence[str]) -> None:
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"text {position} is a {type(text).__name__}, not a str")
+
+
+def valid_unicode(text: str) -> str:
+    """The text with every lone surrogate replaced by U+FFFD: what UTF-8 can carry."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -116,12 +126,65 @@ class Backbone(Protocol):
         With `schema` (JSON Schema) the text is a JSON document of that shape as far as the model was not cut
         off, where the backbone can constrain it; what it cannot constrain, the caller has to check anyway.
         Every str is legal as a turn's text.
-        Raises InputError for no turns, a last turn that is not the user's, max_tokens below 1, or a prompt
-        that does not leave room for max_tokens; ModelUnavailable when the model cannot be reached or refuses
-        to serve; ModelError when it cannot run.
+        A text that was cut off ends with a whole character.
+        Raises InputError for no turns, a last turn that is not the user's, max_tokens below 1, a schema the
+        backbone cannot follow, or a prompt that does not leave room for max_tokens; ModelUnavailable when the
+        model cannot be reached or refuses to serve; ModelError when it cannot run, or was closed.
         """
         ...
 
     def close(self) -> None:
         """Give back what the model holds."""
         ...
+
+
+def require_turns(turns: Sequence[Turn], max_tokens: int) -> None:
+    """Raises InputError for what no backbone can answer: see `Backbone.complete`."""
+    for position, turn in enumerate(turns):
+        if not isinstance(turn, Turn):
+            raise InputError(f"turn {position} is a {type(turn).__name__}, not a Turn")
+        if turn.role not in ROLES or not isinstance(turn.text, str):
+            raise InputError(f"turn {position} has no text, or a role other than {', '.join(ROLES)}")
+    if not turns or turns[-1].role != "user":
+        raise InputError("a backbone answers a user's turn: the last of the turns has to be one")
+    if max_tokens < 1:
+        raise InputError(f"a backbone cannot write {max_tokens} tokens", hint="max_tokens is at least 1")
+
+
+def require_room(prompt_tokens: int, max_tokens: int, context_tokens: int) -> None:
+    """Raises InputError for a prompt that does not leave room for max_tokens."""
+    if prompt_tokens + max_tokens > context_tokens:
+        message = (
+            f"a prompt of {prompt_tokens} tokens and {max_tokens} to write exceed the {context_tokens} tokens"
+            " of the model's context"
+        )
+        raise InputError(message, hint="shorten the prompt, ask for less, or give more context_tokens")
+
+
+def rooted(schema: Mapping[str, object]) -> dict[str, object]:
+    """The schema with a `$ref` at its root written out: neither grammars nor endpoints take one there.
+
+    Raises InputError for a root `$ref` that leads nowhere, in a circle, or outside the schema.
+    """
+    document, root = dict(schema), schema
+    for _ in range(MAX_ROOT_REFS):
+        if "$ref" not in root:
+            kept = {key: value for key, value in schema.items() if key in ("$defs", "definitions")}
+            return {**root, **kept}
+        root = follow(document, root["$ref"])
+    raise InputError("the schema's root refers to itself")
+
+
+def follow(document: Mapping[str, object], reference: object) -> Mapping[str, object]:
+    """The part of a schema that `reference`, `#/…`, names. Raises InputError where nothing is."""
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        raise InputError(f"the schema refers to {reference!r}, which is not inside it")
+    part: object = document
+    for step in reference.removeprefix("#/").split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(part, Mapping) or name not in part:
+            raise InputError(f"the schema refers to {reference!r}, which it does not define")
+        part = part[name]
+    if not isinstance(part, Mapping):
+        raise InputError(f"the schema refers to {reference!r}, which is no schema")
+    return part

@@ -256,8 +256,3 @@ def test_cuda_is_taken_where_the_card_allows_it(folder: Path, monkeypatch: pytes
     load_encoder(folder)
     load_encoder()
     assert asked == [["CUDAExecutionProvider", "CPUExecutionProvider"], ["CPUExecutionProvider"]]
-
-
-def test_surrogates_are_paired_or_replaced() -> None:
-    assert onnx._legal("a\ud83d\ude00b") == "a😀b"
-    assert onnx._legal("a\ud83db\udfff") == "a\ufffdb\ufffd"
