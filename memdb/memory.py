@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -16,18 +16,36 @@ from memdb.activate.follow import Followed, follow
 from memdb.activate.parse import parse_question
 from memdb.activate.perspective import as_speaker, asked_of
 from memdb.activate.retrieve import CHANNELS, Request, retrieve
+from memdb.construct import build as construct_build
 from memdb.construct import pipeline
 from memdb.construct import traces as construct_traces
 from memdb.construct.admit import admit, name, storable
+from memdb.construct.build import ByModel, ByRules
 from memdb.construct.derive import Derivation
+from memdb.construct.extract import Prompts
 from memdb.construct.plan import Place, Vectors
 from memdb.construct.relation import readings
+from memdb.generate.prompts import prompt
 from memdb.language.clock import DAY_US, parse_instant
-from memdb.models.ports import Encoder
-from memdb.models.registry import load_encoder
-from memdb.records import About, Added, Message, Moment, Scope, Session, Trace, Verification, WorkingMemory
+from memdb.models.ports import Backbone, Encoder
+from memdb.models.registry import load_backbone, load_encoder
+from memdb.records import (
+    About,
+    Added,
+    Built,
+    Message,
+    Moment,
+    Scope,
+    Session,
+    Trace,
+    Verification,
+    Window,
+    WorkingMemory,
+)
 from memdb.store import indexes, rows, schema, traces, verify
-from memdb.store.connection import Database, log_ahead, sync_every_commit
+from memdb.store import windows as store_windows
+from memdb.store.connection import Database
+from memdb.store.windows import Wanted
 from memdb.version import __version__
 
 EVERYONE = "*"
@@ -40,10 +58,16 @@ class Memory:
     """
 
     def __init__(
-        self, database: Database, encoder: Encoder | None, made: schema.Made, scope: Scope | None
+        self,
+        database: Database,
+        encoder: Encoder | None,
+        made: schema.Made,
+        scope: Scope | None,
+        backbone: Backbone | None = None,
     ) -> None:
         self._database = database
         self._encoder = encoder
+        self._backbone = backbone
         self._made = made
         self._scope = scope
 
@@ -72,15 +96,69 @@ class Memory:
         holds is not stored again, so repeating an add is safe. `source` names the place the conversation was
         imported from.
 
+        Claims are found by rules. A memory opened with a backbone then has it build the windows that are
+        full; should it be out of reach, or its answers unusable, that is a warning (`MemdbWarning`): what was
+        added stays, and `build` tries again.
+
         Raises `MessageError` for a message that cannot be stored, `ScopeError`, `ReadOnly`.
         """
         place = Place(self._one_scope(scope), *_named(source, session))
-        vectors = Vectors(self._encoder, self._made.vector_scale)
         done = [Added(session=place.session, ids=())]
         for batch in _batches(messages):
             given = sum(len(added.ids) for added in done)
-            done.append(pipeline.add(self._database, vectors, place, admit(batch, given)))
+            done.append(pipeline.add(self._database, self._vectors(), place, admit(batch, given)))
+        if self._backbone is not None:
+            self._build_added(self._backbone, place)
         return _sum(done)
+
+    def build(
+        self,
+        backbone: Backbone | str | None = None,
+        *,
+        scope: Scope | str | None = None,
+        session: str | None = None,
+        source: str = "",
+        retry: bool = False,
+        redo: bool = False,
+        progress: Callable[[Built], None] | None = None,
+    ) -> Built:
+        """Let a language model make the units of every window that waits for it, in place of those that rules
+        made, and tell the traces (QGMem section III-A).
+
+        `backbone` is a model, the path of a GGUF file or `openai:NAME`; by default the one the memory was
+        opened with, and without any the rules of this version, which make anew what older ones made. Each
+        window is one transaction: a build may be stopped at any moment and begun again. `session` and
+        `source` pick one session. `retry` takes windows that failed before, `redo` those another model has
+        built. `progress` is told what was done so far.
+
+        Raises `ModelUnavailable` and `ModelError` when the model cannot run, `ReadOnly`, `ScopeError`.
+        Warns (`MemdbWarning`) of windows that failed.
+        """
+        chosen = load_backbone(backbone) if isinstance(backbone, str) else backbone or self._backbone
+        reading = self._reading_scope(scope)
+        prompts = Prompts(prompt("units"), prompt("indexes"))
+        maker = ByRules() if chosen is None else ByModel(chosen, prompts)
+        wanted = Wanted(maker.made_by, maker.is_model, reading, session, source, retry=retry, redo=redo)
+        try:
+            built = construct_build.build(self._database, self._vectors(), maker, wanted, progress)
+            if chosen is not None:
+                told = construct_build.tell_traces(
+                    self._database, chosen, prompt("trajectory"), reading, built, progress
+                )
+                built = told
+        finally:
+            if isinstance(backbone, str) and chosen is not None:
+                chosen.close()
+        _warn_of_failures(built, stacklevel=3)
+        return built
+
+    def windows(
+        self, session: str | None = None, *, source: str = "", scope: Scope | str | None = None
+    ) -> tuple[Window, ...]:
+        """The windows of construction work, of one session or of all, and what their checks refused."""
+        reading = self._reading_scope(scope)
+        with self._database.reader() as connection:
+            return store_windows.windows(connection, reading, session, source)
 
     def recall(
         self,
@@ -212,7 +290,7 @@ class Memory:
         )
 
     def close(self) -> None:
-        """Close the file. Closing twice is allowed."""
+        """Close the file. Closing twice is allowed. A backbone that was given stays open."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -225,6 +303,23 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"<Memory {self.path}>"
+
+    def _vectors(self) -> Vectors:
+        return Vectors(self._encoder, self._made.vector_scale)
+
+    def _build_added(self, backbone: Backbone, place: Place) -> None:
+        """Build the full windows of a session that was added to: what fails is a warning."""
+        maker = ByModel(backbone, Prompts(prompt("units"), prompt("indexes")))
+        wanted = Wanted(
+            maker.made_by, True, place.scope, place.session, place.source, settings.WINDOW_MESSAGES
+        )
+        try:
+            built = construct_build.build(self._database, self._vectors(), maker, wanted)
+        except errors.ModelError as error:
+            told = f"the messages are stored, the model is of no use now: {error}"
+            warnings.warn(told, errors.MemdbWarning, stacklevel=3)
+        else:
+            _warn_of_failures(built, stacklevel=4)
 
     def _speakers(self, scope: Scope | None) -> tuple[str, ...]:
         with self._database.reader() as connection:
@@ -265,6 +360,7 @@ def open(
     read_only: bool = False,
     create: bool = True,
     encoder: Encoder | str | Path | None = None,
+    backbone: Backbone | None = None,
     busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
 ) -> Memory:
     """Open a memory file, and make it if there is none.
@@ -272,7 +368,8 @@ def open(
     `scope` says whose memory is written and read: a `Scope`, a user's name, or `"*"` for reading everyone's;
     without one, only what belongs to nobody in particular is seen. `encoder` is an encoder, or the name or
     folder of one; by default the embedded one. A file made by another encoder keeps its vectors and is
-    searched by words alone.
+    searched by words alone. `backbone` is the language model that builds memory (`memdb.load_backbone`); it
+    is the caller's to close.
 
     Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
     `ModelDamaged`.
@@ -281,7 +378,7 @@ def open(
     own = Scope() if scope is None else _scope(scope)
     database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
     try:
-        made = _prepare(database, chosen)
+        made = schema.prepare(database, _made(chosen))
     except BaseException:
         database.close()
         raise
@@ -295,31 +392,7 @@ def open(
             errors.MemdbWarning,
             stacklevel=2,
         )
-    return Memory(database, usable, made, own)
-
-
-def _prepare(database: Database, encoder: Encoder) -> schema.Made:
-    """Make the tables in an empty file; check any other, and bring an older format up to date."""
-    if database.read_only:
-        with database.reader() as connection:
-            schema.check(connection, database.path)
-            return schema.read_made(connection, database.path)
-    with database.writer_setup() as connection:
-        ready = not schema.is_empty(connection) and not schema.is_older(connection)
-        if ready:
-            schema.check(connection, database.path)
-        elif schema.is_older(connection):
-            schema.back_up(connection, database.path)
-        log_ahead(connection)
-        sync_every_commit(connection)
-        if ready:
-            return schema.read_made(connection, database.path)
-    with database.atomic() as connection:
-        if schema.is_empty(connection):  # another process may have been faster
-            schema.create(connection, _made(encoder))
-        schema.migrate(connection)
-        schema.check(connection, database.path)
-        return schema.read_made(connection, database.path)
+    return Memory(database, usable, made, own, backbone)
 
 
 def _made(encoder: Encoder) -> schema.Made:
@@ -331,6 +404,12 @@ def _made(encoder: Encoder) -> schema.Made:
         vector_scale=indexes.vector_scale(encoder.dimension),
         settings=settings.shaping(),
     )
+
+
+def _warn_of_failures(built: Built, *, stacklevel: int) -> None:
+    if built.failed:
+        told = f"the model's answers for {built.failed} windows cannot be used: build(retry=True) tries again"
+        warnings.warn(told, errors.MemdbWarning, stacklevel=stacklevel)
 
 
 def _batches(messages: Iterable[Message]) -> Iterator[Sequence[Message]]:

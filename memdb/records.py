@@ -183,6 +183,69 @@ class Added(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: tuple[str, ...] = ()
 
 
+class Prompt(msgspec.Struct, frozen=True):
+    """What a language model is told: the system's part, and the user's with `$name` for values."""
+
+    system: str
+    user: str
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """What a check of construction refused: `stage` of QGMem appendix F1, reason code, and what it was.
+
+    Reasons at "units": `bad_json`, `bad_id`, `bad_order`, `overlap_only`, `empty`, `dup`, `unsupported`; at
+    "indexes": `bad_json`, `bad_id`, `missing_id`, `bad_time`, `unsupported`. `cut` is no refusal: a text or a
+    reply was longer than the model's context, and what it was cut to was used.
+    """
+
+    stage: Literal["units", "indexes"]
+    reason: str
+    detail: str | None = None
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """One window of construction work (QGMem appendix A1) and how it went.
+
+    Its messages are the positions `first` to `end` (excluded) of the session, new from `new` on. `state` is
+    "rules" or "done" when its units were made by rules or by the model `made_by`, "pending" when messages
+    came since, "failed" when the model's answer could not be used: then its units are those of `made_by`.
+    """
+
+    session: str
+    number: int
+    first: int
+    end: int
+    new: int
+    state: Literal["pending", "rules", "done", "failed"]
+    made_by: str | None
+    attempts: int
+    error: str | None
+    units: int
+    rejections: tuple[Rejection, ...] = ()
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build did, or has done so far.
+
+    Of `windows` to be built, `done` have new units, `failed` kept those they had, `passed` were changed by
+    somebody else meanwhile; `units` were made, `rejected` counts the refused by reason. Of `traces` to be
+    told the model was asked for `told`, and `trajectories` could be used. The tokens are the model's.
+    """
+
+    windows: int = 0
+    done: int = 0
+    failed: int = 0
+    passed: int = 0
+    units: int = 0
+    rejected: dict[str, int] = {}
+    traces: int = 0
+    told: int = 0
+    trajectories: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation in the file: how many messages, the first and the last clock reading, whose it is."""
 

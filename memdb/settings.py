@@ -22,6 +22,19 @@ TRACE_BATCH_UNITS: Final = 256  # units per transaction when traces are brought 
 TRACE_STATES_TOLD: Final = 64  # newest members that a trace's texts are made of (ours)
 TIME_FALLBACK: Final = 0.5  # weight of the utterance day for a unit without fact time (ours)
 
+TRAJECTORY_TOKENS: Final = 512  # longest trajectory of a model (ours)
+LEAST_SUPPORT: Final = 0.6  # least share of a unit's words of content that its messages say (ours)
+MAX_WINDOW_UNITS: Final = 16  # units a model may make of one window (ours)
+REPLY_TOKENS: Final = 2_048  # longest reply of a model in construction, a third of its context at most (ours)
+REPLY_TRIES: Final = 2  # the first question, and one again with the parse error (ours)
+ASK_AGAIN_TOKENS: Final = 384  # room for a reply that could not be read, and for the question again (ours)
+SHOWN_REPLY_CHARS: Final = 500  # of such a reply that the model is shown (ours)
+LEAST_SHOWN_CHARS: Final = 64  # to which the messages of a window are shortened before it is given up (ours)
+MAX_LABEL_CHARS: Final = 200  # longest entity or location a model may give (ours)
+MAX_UNIT_LABELS: Final = 16  # entities, and locations, that a model may give one unit (ours)
+MAX_DETAIL_CHARS: Final = 400  # of what a check refused, kept in the file (ours)
+BUILD_AHEAD: Final = 2  # windows waiting to be written, per parallel call of the backbone (ours)
+
 CONTEXT_WORDS: Final = 40  # words of a neighbour that enter the lexical neighbourhood (measured)
 # BM25 weights of a message's fields: a question looks for what was stated, a search for words anywhere.
 FIELD_WEIGHTS: Final = {"own": 1.0, "question": 0.25, "prompt": 1.0, "context": 0.4, "after": 0.4}

@@ -17,7 +17,7 @@ from memdb.construct.windows import window_of
 from memdb.language.clock import parse_instant
 from memdb.language.terms import fold
 from memdb.records import Axis, Interval, Message, Query, Scope, Unit
-from memdb.store import indexes, rows
+from memdb.store import indexes, rows, windows
 
 DIMENSION = 8
 
@@ -61,7 +61,7 @@ def _put_one(connection: apsw.Connection, session: str, one: Said) -> None:
     message = Message(one.speaker, one.text)
     message_id = rows.put_message(connection, scope_id, session_id, 0, message, instant)
     rows.count_speakers(connection, scope_id, {one.speaker: 1})
-    rows.put_window(connection, session_id, 0, (0, 1, 0))
+    windows.put_window(connection, session_id, 0, (0, 1, 0))
     terms = {"own": fold(one.text), "question": "", "prompt": "", "context": "", "after": ""}
     indexes.put_message_terms(connection, message_id, terms)
     key = rows.said_key(instant)

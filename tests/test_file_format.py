@@ -365,7 +365,7 @@ def test_traces_and_segments_are_checked(raw: apsw.Connection, path: Path) -> No
     raw.close()
     with memdb.open(path, encoder=ENCODER) as memory:
         checks = {problem.check for problem in memory.verify().problems}
-    assert checks == {"traces", "segments"}
+    assert checks == {"traces", "segments", "trace_texts"}
 
 
 def test_triple_vectors(raw: apsw.Connection) -> None:

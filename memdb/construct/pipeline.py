@@ -6,8 +6,10 @@ reading of it and the transaction, the plan is made anew.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from memdb import settings
 from memdb.construct.admit import Admitted
@@ -15,7 +17,7 @@ from memdb.construct.plan import Place, Plan, PlannedUnit, Vectors, make_plan
 from memdb.construct.traces import Tracing
 from memdb.construct.windows import window_of
 from memdb.records import Added, Axis
-from memdb.store import indexes, rows, traces
+from memdb.store import erase, indexes, rows, traces, windows
 from memdb.store.connection import Connection, Database
 
 _TRIES = 4  # plans made outside the lock, while other processes keep appending to the same session
@@ -31,7 +33,7 @@ def add(database: Database, vectors: Vectors, place: Place, messages: Sequence[A
             plan = make_plan(database, vectors, place, messages)
             if not plan.messages:
                 return _added(place, plan, 0)
-            with database.atomic() as connection:
+            with contextlib.suppress(Overtaken), database.atomic() as connection:
                 if (units := _write_if_current(connection, place, plan)) is not None:
                     return _added(place, plan, units)
         with database.atomic() as connection:  # others keep appending: now nobody can while the models run
@@ -68,26 +70,74 @@ def _write(connection: Connection, scope_id: int, session_id: int, plan: Plan) -
     rows.count_speakers(connection, scope_id, Counter(new))
     _write_windows(connection, session_id, plan.length, max(ids) + 1)
     keys = {planned.position: rows.said_key(planned.admitted.instant) for planned in plan.messages}
-    traced, newest = traces.traced_until(connection)
-    follows = traced == newest and newest + len(plan.units) <= settings.TRACED_ON_ADD_UNITS
-    tracing = Tracing(connection, scope_id)
-    unit_id = newest
-    for planned in plan.units:
-        last = planned.unit.last
-        window_no = window_of(last)
-        unit_id = rows.put_unit(connection, scope_id, session_id, window_no, ids[last], planned.unit)
-        indexes.put_unit_terms(connection, unit_id, planned.terms)
-        if planned.fact_code is not None:
-            indexes.put_unit_vector(connection, unit_id, scope_id, keys[last], planned.fact_code)
-        _write_labels(connection, unit_id, planned, plan.label_codes)
-        if planned.unit.triple is not None and planned.triple_code is not None:
-            traces.put_triple_vector(connection, unit_id, scope_id, planned.triple_code)
-            if follows:
-                tracing.add(unit_id, planned.unit.triple)
-    if follows:
-        tracing.flush()
-        traces.set_traced_until(connection, unit_id)
+    messages = {position: (ids[position], keys[position]) for position in ids}
+    session = SessionRow(session_id, scope_id, messages)
+    write_units(connection, session, plan.units, plan.label_codes)
     return len(plan.units)
+
+
+class SessionRow(NamedTuple):
+    """Where units go: the session, its scope, and message_id and said_key by position."""
+
+    session_id: int
+    scope_id: int
+    messages: Mapping[int, tuple[int, int]]
+
+
+class Overtaken(Exception):
+    """A label that was in the file when the write was planned is there no more: its vector is missing."""
+
+
+def write_units(
+    connection: Connection,
+    session: SessionRow,
+    units: Sequence[PlannedUnit],
+    label_codes: Mapping[tuple[Axis, str], bytes],
+    replaced: Sequence[int] = (),
+) -> None:
+    """Write units with all that is made of them, in place of those in `replaced`; traces follow.
+
+    Raises Overtaken when the plan has to be made anew.
+    """
+    traced, newest = traces.traced_until(connection)
+    follows = traced == newest and newest + len(units) <= settings.TRACED_ON_ADD_UNITS
+    tracing = Tracing(connection, session.scope_id)
+    labels: list[int] = []
+    if replaced:
+        tracing.remove(replaced)
+        labels = erase.erase_units(connection, replaced)
+        newest = traces.traced_until(connection)[1]
+    unit_id = newest
+    for planned in units:
+        unit_id = _write_unit(connection, session, planned, label_codes)
+        if follows and planned.unit.triple is not None and planned.triple_code is not None:
+            tracing.add(unit_id, planned.unit.triple)
+    tracing.flush()
+    erase.erase_labels(connection, labels)
+    reached = unit_id if follows else min(traced, newest)
+    if reached != traced:
+        traces.set_traced_until(connection, reached)
+
+
+def _write_unit(
+    connection: Connection,
+    session: SessionRow,
+    planned: PlannedUnit,
+    label_codes: Mapping[tuple[Axis, str], bytes],
+) -> int:
+    last = planned.unit.last
+    message_id, key = session.messages[last]
+    scope_id = session.scope_id
+    unit_id = rows.put_unit(
+        connection, scope_id, session.session_id, window_of(last), message_id, planned.unit
+    )
+    indexes.put_unit_terms(connection, unit_id, planned.terms)
+    if planned.fact_code is not None:
+        indexes.put_unit_vector(connection, unit_id, scope_id, key, planned.fact_code)
+    _write_labels(connection, unit_id, planned, label_codes)
+    if planned.triple_code is not None:
+        traces.put_triple_vector(connection, unit_id, scope_id, planned.triple_code)
+    return unit_id
 
 
 def _write_messages(connection: Connection, scope_id: int, session_id: int, plan: Plan) -> dict[int, int]:
@@ -113,16 +163,18 @@ def _write_windows(connection: Connection, session_id: int, start: int, end: int
     for number in range(window_of(start), window_of(end - 1) + 1):
         first = number * step
         new = first + settings.WINDOW_OVERLAP if number else 0
-        rows.put_window(
+        windows.put_window(
             connection, session_id, number, (first, min(first + settings.WINDOW_MESSAGES, end), new)
         )
 
 
 def _write_labels(
-    connection: Connection, unit_id: int, planned: PlannedUnit, codes: dict[tuple[Axis, str], bytes]
+    connection: Connection, unit_id: int, planned: PlannedUnit, codes: Mapping[tuple[Axis, str], bytes]
 ) -> None:
     for axis, name in rows.unit_labels(planned.unit):
         label_id, is_new = rows.put_label(connection, axis, name)
         rows.put_unit_label(connection, label_id, unit_id)
         if is_new and (code := codes.get((axis, name))) is not None:
             indexes.put_label_vector(connection, label_id, axis, code)
+        elif is_new and planned.fact_code is not None:
+            raise Overtaken(name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -49,6 +49,9 @@ class PlannedUnit(NamedTuple):
     terms: dict[str, str]
     fact_code: bytes | None
     triple_code: bytes | None
+
+
+PlannedUnits: TypeAlias = tuple[list[PlannedUnit], dict[tuple[Axis, str], bytes]]
 
 
 class Plan(NamedTuple):
@@ -136,7 +139,7 @@ def make_plan(database: Database, vectors: Vectors, place: Place, messages: Sequ
     if not fresh:
         return Plan(before.length, tuple(ids), tuple(conflicts), [], [], {})
     planned = _plan_messages(vectors, before, fresh)
-    units, label_codes = _plan_units(database, vectors, before, fresh)
+    units, label_codes = _plan_session(database, vectors, before, fresh)
     return Plan(before.length, tuple(ids), tuple(conflicts), planned, units, label_codes)
 
 
@@ -174,9 +177,9 @@ def _plan_messages(vectors: Vectors, before: _Before, fresh: Sequence[Admitted])
     return planned
 
 
-def _plan_units(
+def _plan_session(
     database: Database, vectors: Vectors, before: _Before, fresh: Sequence[Admitted]
-) -> tuple[list[PlannedUnit], dict[tuple[Axis, str], bytes]]:
+) -> PlannedUnits:
     tail = [Admitted(one.message, one.instant) for one in before.tail]
     together = tail + list(fresh)
     early = list(before.speakers)
@@ -190,7 +193,14 @@ def _plan_units(
         terms += [derive.unit_terms(unit, near, position) for unit in units]
         if position < derive.EARLY:
             early = derive.speakers_of(near[-1:], early)
-    codes = _plan_facts(vectors, found)
+    return plan_units(database, vectors, found, terms)
+
+
+def plan_units(
+    database: Database, vectors: Vectors, units: Sequence[Unit], terms: Sequence[dict[str, str]]
+) -> PlannedUnits:
+    """Units with the terms they are indexed by, ready to be written, and codes of the labels that are new."""
+    codes = _plan_facts(vectors, units)
     planned = [
         PlannedUnit(
             unit=unit,
@@ -198,9 +208,9 @@ def _plan_units(
             fact_code=codes[unit.fact_text],
             triple_code=codes[triple_text(unit.triple)] if unit.triple else None,
         )
-        for unit, fields in zip(found, terms, strict=True)
+        for unit, fields in zip(units, terms, strict=True)
     ]
-    return planned, _plan_labels(database, vectors, found)
+    return planned, _plan_labels(database, vectors, units)
 
 
 def _plan_facts(vectors: Vectors, units: Sequence[Unit]) -> dict[str, bytes | None]:

@@ -207,6 +207,8 @@ class Tracing:
         """Take units out of their traces. A trace that one member is left of is no trace any more."""
         gone = set(units)
         touched = traces.traces_of(self._connection, units)
+        if not touched:
+            return
         traces.take_out(self._connection, units)
         for trace_id in touched:
             loaded = self._traces.pop(trace_id, None) or []

@@ -157,3 +157,15 @@ FINITE: Final = frozenset(_FORMS.bases | _FORMS.thirds | _FORMS.pasts) | AUXILIA
 # Every known form of every known verb.
 FORMS: Final = FINITE | PARTICIPLES | GERUNDS
 THIRD_OF: Final[dict[str, str]] = {word: third_person(word) for word in BASES} | {"am": "is", "are": "is"}
+
+
+def _bases() -> dict[str, str]:
+    """The base of every irregular form."""
+    found = {"am": "be", "are": "be", "is": "be", "were": "be", "got": "get", "has": "have", "does": "do"}
+    for row in _IRREGULAR.split(";"):
+        base, *forms = row.split()
+        found.update({form: base for form in forms if form not in BASES})
+    return found
+
+
+BASE_OF: Final = _bases()

@@ -13,9 +13,10 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from memdb import settings
 from memdb.errors import ModelDamaged, ModelError, ModelNotFound
 from memdb.models.onnx import PROVIDERS, OnnxEncoder
-from memdb.models.ports import Encoder
+from memdb.models.ports import Backbone, Encoder
 
 WEIGHTS = Path(__file__).parent / "weights"
 DEFAULT_ENCODER = "all-minilm-l6-v2"
@@ -175,3 +176,25 @@ def _fetch(repository: str) -> Path:
     except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
         message = f"{repository} could not be fetched: {error}"
         raise ModelNotFound(message, hint="check the name and the network", retryable=True) from error
+
+
+def load_backbone(
+    spec: str, *, base_url: str | None = None, threads: int | None = None, context_tokens: int | None = None
+) -> Backbone:
+    """The language model `spec` names: the path of a `.gguf` file, or `openai:NAME` for an endpoint.
+
+    Raises ModelNotFound for anything else, and what the model raises that cannot be loaded.
+    """
+    kind, _, model = spec.partition(":")
+    if kind == "openai" and model:
+        from memdb.models.openai import OpenAIBackbone
+
+        tokens = settings.API_CONTEXT_TOKENS if context_tokens is None else context_tokens
+        return OpenAIBackbone(model, base_url=base_url, context_tokens=tokens)
+    if spec.lower().endswith(".gguf"):
+        from memdb.models.llama import LlamaBackbone
+
+        return LlamaBackbone(spec, context_tokens=context_tokens, threads=threads)
+    raise ModelNotFound(
+        f"there is no language model {spec!r}", hint="give the path of a .gguf file, or openai:NAME"
+    )

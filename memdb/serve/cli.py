@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,7 +46,7 @@ def commands(context: click.Context) -> int | None:
     """Long-term memory for assistants in one SQLite file: give it conversations, ask it questions, offline.
 
     Exit codes: 0 done, 1 the file or a model cannot be used, 2 bad usage or input, 3 verify found problems,
-    4 some lines of the input were refused and the others stored, 130 interrupted.
+    4 some lines or windows were refused and the others stored, 130 interrupted.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help(), err=True)
@@ -99,6 +100,53 @@ def _print_added(done: list[Added], as_json: bool) -> None:
         return
     for one in done:
         render.stdout_text(plain.as_json(one, indent=None))
+
+
+@commands.command(short_help="Let a language model make the facts.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--llm", metavar="MODEL", help="A GGUF file, or openai:NAME; else rules make the facts.")
+@click.option("--base-url", metavar="URL", help="Where an openai: model is served, if not by OpenAI.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of a GGUF model.")
+@click.option("--context", type=click.IntRange(min=512), metavar="N", help="Tokens of context to use.")
+@click.option("--session", metavar="NAME", help="This session alone.")
+@click.option("--source", default="", metavar="NAME", help="Where the session was imported from.")
+@click.option("--retry", is_flag=True, help="Also the windows that failed before.")
+@click.option("--redo", is_flag=True, help="Also the windows that another model has built.")
+@scope_options
+@EVERYONE_OPTION
+@ENCODER_OPTION
+@JSON_OPTION
+def build(file: Path, llm: str | None, as_json: bool, **options: Any) -> int:
+    """Make the facts of FILE with a language model, in place of those that rules made when it was added to.
+
+    It goes window by window and may be stopped at any moment: called again, it goes on. What the model says
+    is checked against the messages: `memdb show --windows` shows what was refused. With openai: messages are
+    sent to the endpoint; its key is read from MEMDB_API_KEY or OPENAI_API_KEY.
+
+    Exits with 4 when windows failed: they keep the facts they had.
+    """
+    from memdb.models.registry import load_backbone
+    from memdb.serve import building, plain, render
+
+    with ExitStack() as stack:
+        backbone = None
+        if llm is not None:
+            backbone = load_backbone(
+                llm,
+                base_url=options["base_url"],
+                threads=options["threads"],
+                context_tokens=options["context"],
+            )
+            stack.callback(backbone.close)
+        memory = stack.enter_context(_open(file, _scope(options), encoder=options["encoder"], writing=True))
+        tell_progress = stack.enter_context(building.progress(render.console(stderr=True)))
+        picked = {name: options[name] for name in ("session", "source", "retry", "redo")}
+        done = memory.build(backbone, **picked, progress=tell_progress)
+    if as_json:
+        render.stdout_text(plain.as_json(done))
+    else:
+        building.built(render.console(), done)
+    return LINES_REFUSED if done.failed else 0
 
 
 @commands.command(short_help="Find the evidence for a question.")
@@ -168,17 +216,25 @@ def trace(file: Path, relation: str, as_of: str | None, update: bool, as_json: b
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("session", required=False)
 @click.option("--source", default="", metavar="NAME", help="Where the session was imported from.")
+@click.option("--windows", is_flag=True, help="Show how facts were made, and what was refused.")
 @scope_options
 @EVERYONE_OPTION
 @JSON_OPTION
-def show(file: Path, session: str | None, source: str, as_json: bool, **options: Any) -> None:
-    """Print what FILE holds, or the messages of one SESSION.
+def show(file: Path, session: str | None, source: str, windows: bool, as_json: bool, **options: Any) -> None:
+    """Print what FILE holds, or the messages of one SESSION, or the windows its facts were made in.
 
     Sessions are listed for one scope: those of nobody in particular, unless a user, agent or run is named.
     """
     from memdb.serve import plain, render
 
     with _open_without_model(file) as memory:
+        if windows:
+            found = memory.windows(session, source=source, scope=_scope(options))
+            if as_json:
+                render.stdout_text(plain.as_json(found))
+            else:
+                render.windows(render.console(), found)
+            return
         if session is None:
             _overview(memory, _scope(options), as_json)
             return

@@ -20,12 +20,14 @@ from memdb.records import (
     Session,
     Trace,
     Verification,
+    Window,
     WorkingMemory,
 )
 from memdb.serve.plain import block, line
 
 INDENT = 4
 MAX_LISTED = 20  # conflicting ids
+_STATES = {"done": "green", "rules": "", "pending": "yellow", "failed": "red"}
 MIN_WIDTH = 20  # columns, whatever a terminal or COLUMNS says: rich leaves out what has no room
 
 
@@ -141,6 +143,25 @@ def overview(
         head.append(f", from {line(session.source)}" if session.source else "", "dim")
         head.append(f", {scope_name(session.scope)}" if session.scope != Scope() else "", "dim")
         out.print(head)
+
+
+def windows(out: Console, found: Sequence[Window]) -> None:
+    """How the facts of each window were made, and what its checks refused."""
+    for window in found:
+        head = Text(f"{line(window.session)} {window.number}", "bold cyan")
+        head.append(f"  messages {window.first + 1}-{window.end}, new from {window.new + 1}", "dim")
+        out.print(head)
+        text = Text(f"{window.state}: {many(window.units, 'fact')}", _STATES[window.state])
+        text.append(f", made by {line(window.made_by or 'nobody')}", "dim")
+        if window.attempts > 1:
+            text.append(f", {window.attempts:,} attempts", "dim")
+        _indented(out, text)
+        if window.error:
+            _indented(out, Text(f"error: {line(window.error)}", "red"))
+        for one in window.rejections:
+            _indented(
+                out, Text(f"refused {one.stage}, {line(one.reason)}: {line(one.detail or '')}", "yellow")
+            )
 
 
 def verified(out: Console, found: Verification) -> None:

@@ -121,6 +121,14 @@ def session_tail(connection: apsw.Connection, session_id: int, position: int) ->
     return [_stored(row) for row in rows]
 
 
+def session_range(
+    connection: apsw.Connection, session_id: int, position: int, end_position: int
+) -> list[StoredMessage]:
+    """The messages of a session from `position` to `end_position` (excluded)."""
+    values = {"session_id": session_id, "position": position, "end_position": end_position}
+    return [_stored(row) for row in connection.execute(statement("session_range"), values)]
+
+
 def messages_by_external_id(
     connection: apsw.Connection, session_id: int, ids: Sequence[str]
 ) -> dict[str, StoredMessage]:
@@ -229,16 +237,6 @@ def put_label(connection: apsw.Connection, axis: Axis, name: str) -> tuple[int, 
 def put_unit_label(connection: apsw.Connection, label_id: int, unit_id: int) -> None:
     """Say that a unit carries a label."""
     connection.execute(statement("insert_unit_label"), (label_id, unit_id))
-
-
-def put_window(
-    connection: apsw.Connection, session_id: int, window_no: int, bounds: tuple[int, int, int]
-) -> None:
-    """Store a window made by rules: its first position, its end, and the position from which it is new."""
-    first, end, new = bounds
-    values = {"session_id": session_id, "window_no": window_no, "state": "rules", "made_by": RULES}
-    values |= {"first_position": first, "end_position": end, "new_position": new}
-    connection.execute(statement("put_window"), values)
 
 
 def claim(unit: Unit) -> Claim:

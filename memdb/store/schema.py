@@ -44,6 +44,33 @@ def schema_sql() -> str:
     raise errors.CannotOpen("schema.sql is missing from the installation", hint="install memdb-engine again")
 
 
+def prepare(database: connections.Database, made: Made) -> Made:
+    """What made the file: `made`, when it is empty and gets its tables now.
+
+    Any other is checked, and one of an older format brought up to date.
+    """
+    if database.read_only:
+        with database.reader() as connection:
+            check(connection, database.path)
+            return read_made(connection, database.path)
+    with database.writer_setup() as connection:
+        ready = not is_empty(connection) and not is_older(connection)
+        if ready:
+            check(connection, database.path)
+        elif is_older(connection):
+            back_up(connection, database.path)
+        connections.log_ahead(connection)
+        connections.sync_every_commit(connection)
+        if ready:
+            return read_made(connection, database.path)
+    with database.atomic() as connection:
+        if is_empty(connection):  # another process may have been faster
+            create(connection, made)
+        migrate(connection)
+        check(connection, database.path)
+        return read_made(connection, database.path)
+
+
 def create(connection: apsw.Connection, made: Made) -> None:
     """Make the tables of the current format in an empty file, inside the caller's transaction."""
     connection.execute(schema_sql().replace("{dimension}", str(made.encoder_dimension)))

@@ -139,10 +139,18 @@ def mark(connection: apsw.Connection, trace_id: int) -> None:
     connection.execute(statement("mark_trace"), (trace_id,))
 
 
-def tell(connection: apsw.Connection, trace_id: int, relation_text: str, trajectory: str) -> None:
+def tell(
+    connection: apsw.Connection, trace_id: int, relation_text: str, trajectory: str, made_by: str = "rules"
+) -> None:
     """Write what a trace says; it is not dirty any more."""
     values = {"trace_id": trace_id, "relation_text": relation_text, "trajectory": trajectory}
-    connection.execute(statement("tell_trace"), values)
+    connection.execute(statement("tell_trace"), values | {"made_by": made_by})
+
+
+def to_tell(connection: apsw.Connection, scope: Scope | None, made_by: str) -> list[int]:
+    """The traces of a scope (None: of all) that a model has not told yet."""
+    values = {**rows.reading_scope(scope), "made_by": made_by}
+    return [int(trace_id) for (trace_id,) in connection.execute(statement("traces_to_tell"), values)]
 
 
 def place(connection: apsw.Connection, places: Sequence[tuple[int, int, int, int]]) -> None:

@@ -151,7 +151,7 @@ def test_an_error_in_the_middle_of_a_write_leaves_nothing(
     before = memory.about().counts
     names = {
         "message": "rows.put_message",
-        "window": "rows.put_window",
+        "window": "windows.put_window",
         "speaker": "rows.count_speakers",
         "unit": "indexes.put_unit_vector",
         "unit_label": "rows.put_unit_label",

@@ -20,7 +20,7 @@ from memdb.construct.traces import Tracing, cluster, point, relation_scores, rel
 from memdb.language.clock import parse_instant
 from memdb.models.fakes import HashEncoder
 from memdb.records import Axis, Triple, Unit
-from memdb.store import indexes, rows
+from memdb.store import indexes, rows, windows
 from memdb.store import traces as store
 from memdb.store.statements import statements
 from memdb.store.traces import Member
@@ -207,7 +207,7 @@ def put(memory: memdb.Memory, *claimed: Claimed) -> list[int]:
             message = Message("Ana", one.value)
             position = rows.session_length(connection, session_id)
             message_id = rows.put_message(connection, scope_id, session_id, position, message, instant)
-            rows.put_window(connection, session_id, position, (position, position + 1, position))
+            windows.put_window(connection, session_id, position, (position, position + 1, position))
             triple = Triple(one.holder, one.slot, one.value)
             unit = Unit(fact_text=f"{one.value}.", triple=triple, first=position, last=position)
             unit_id = rows.put_unit(connection, scope_id, session_id, position, message_id, unit)

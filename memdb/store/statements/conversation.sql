@@ -53,12 +53,6 @@ WHERE :everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
                          AND (:run IS NULL OR run = :run) END
 GROUP BY speaker.name ORDER BY sum(messages) DESC, speaker.name LIMIT :most;
 
--- name: put_window
-INSERT INTO window (session_id, window_no, first_position, end_position, new_position, state, made_by)
-VALUES (:session_id, :window_no, :first_position, :end_position, :new_position, :state, :made_by)
-ON CONFLICT (session_id, window_no) DO UPDATE
-SET end_position = excluded.end_position, state = excluded.state, made_by = excluded.made_by;
-
 -- name: sessions
 SELECT session.name, session.source,
        (SELECT count(*) FROM message WHERE message.session_id = session.session_id),

@@ -61,8 +61,18 @@ INSERT INTO trace (scope_id, relation_text, trajectory, made_by, dirty) VALUES (
 UPDATE trace SET dirty = 1 WHERE trace_id = ?;
 
 -- name: tell_trace
-UPDATE trace SET relation_text = :relation_text, trajectory = :trajectory, made_by = 'rules', dirty = 0
+UPDATE trace SET relation_text = :relation_text, trajectory = :trajectory, made_by = :made_by, dirty = 0
 WHERE trace_id = :trace_id;
+
+-- name: traces_to_tell
+-- Traces whose trajectory :made_by has not written, nor tried to.
+SELECT trace_id FROM trace JOIN scope USING (scope_id)
+WHERE made_by NOT IN (:made_by, 'rules/' || :made_by)
+  AND (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
+                         THEN user IS NULL AND agent IS NULL AND run IS NULL
+                         ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
+                          AND (:run IS NULL OR run = :run) END)
+ORDER BY trace_id;
 
 -- name: insert_trace_unit
 INSERT INTO trace_unit (trace_id, number, unit_id, current) VALUES (?, ?, ?, ?);

@@ -1,0 +1,254 @@
+"""Building memory from windows: what waits is made by a model or by rules, window after window, each in one
+transaction.
+
+Windows are made in parallel as far as the maker allows and written in their order, so that a build that was
+killed at any moment and begun again ends in the rows of one that was not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from memdb import settings
+from memdb.construct import derive, trajectory
+from memdb.construct.admit import Admitted
+from memdb.construct.extract import Extraction, Prompts, Stretch, extract
+from memdb.construct.pipeline import Overtaken, SessionRow, write_units
+from memdb.construct.plan import PlannedUnits, Vectors, plan_units
+from memdb.construct.replies import Spent
+from memdb.construct.traces import texts as trace_texts
+from memdb.models.ports import Backbone
+from memdb.records import Built, Prompt, Scope
+from memdb.store import rows, traces, windows
+from memdb.store.connection import Connection, Database
+from memdb.store.windows import Wanted, Work
+
+_TRIES = 4  # plans made outside the lock, while other processes keep taking labels away
+Progress = Callable[[Built], None]
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+class Maker(Protocol):
+    """Who makes the units of a window. Safe to share between `parallel` threads."""
+
+    made_by: str
+    is_model: bool
+    parallel: int
+
+    def make(self, stretch: Stretch) -> Extraction:
+        """The units of a window, or why there are none."""
+        ...
+
+
+class ByRules:
+    """The rules of this version."""
+
+    made_by = rows.RULES
+    is_model = False
+    parallel = 1
+
+    def make(self, stretch: Stretch) -> Extraction:
+        """See `Maker`: the units `add` makes of the same messages."""
+        together = [*stretch.before, *stretch.messages]
+        offset = stretch.first - len(stretch.before)
+        units = []
+        for position in range(stretch.new, stretch.first + len(stretch.messages)):
+            end = position - offset
+            near = together[max(0, end - derive.TAIL) : end + 1]
+            units += derive.units(near, derive.speakers_of(stretch.opening[:position]), position)
+        return Extraction(units, [], Spent())
+
+
+class ByModel:
+    """A language model in two stages (QGMem appendix F1)."""
+
+    is_model = True
+
+    def __init__(self, backbone: Backbone, prompts: Prompts) -> None:
+        self._backbone = backbone
+        self._prompts = prompts
+        self.made_by = made_by(backbone, *prompts)
+        self.parallel = max(1, backbone.parallel)
+
+    def make(self, stretch: Stretch) -> Extraction:
+        """See `Maker`."""
+        return extract(self._backbone, self._prompts, stretch)
+
+
+def made_by(backbone: Backbone, *prompts: Prompt) -> str:
+    """What a file records of a model: its identity, and a digest of what it was told."""
+    digest = hashlib.sha256(msgspec.json.encode(prompts)).hexdigest()
+    return f"{backbone.identity} prompts {digest[:8]}"
+
+
+class _Tally:
+    """What a build has done so far."""
+
+    def __init__(self, built: Built, progress: Progress | None) -> None:
+        self.built = built
+        self._rejected = Counter(built.rejected)
+        self._progress = progress or (lambda built: None)
+        self._progress(self.built)
+
+    def count(self, spent: Spent, *reasons: str, **more: int) -> None:
+        """Add to the counts, and tell."""
+        self._rejected.update(reasons)
+        more |= {f"{kind}_tokens": tokens for kind, tokens in spent._asdict().items()}
+        counts = {name: getattr(self.built, name) + count for name, count in more.items()}
+        rejected = dict(sorted(self._rejected.items()))
+        self.built = msgspec.structs.replace(self.built, rejected=rejected, **counts)
+        self._progress(self.built)
+
+
+def build(
+    database: Database, vectors: Vectors, maker: Maker, wanted: Wanted, progress: Progress | None = None
+) -> Built:
+    """Make the units of all windows that are wanted; `progress` is told after each.
+
+    A window somebody else changed meanwhile is passed over. Raises what the maker raises when it cannot run:
+    what was written until then stays.
+    """
+    with database.reader() as connection:
+        todo = windows.to_build(connection, wanted)
+    tally = _Tally(Built(windows=len(todo)), progress)
+
+    def make(key: tuple[int, int]) -> tuple[_Window, Extraction] | None:
+        with database.reader() as connection:
+            window = _read(connection, key)
+        return None if window is None else (window, maker.make(window.stretch))
+
+    for made in in_order(make, todo, maker.parallel):
+        if made is None:
+            tally.count(Spent(), passed=1)
+            continue
+        window, extraction = made
+        reasons = [one.reason for one in extraction.rejected]
+        if not _write(database, vectors, maker, window, extraction):
+            tally.count(extraction.spent, passed=1)
+        elif extraction.error is not None:
+            tally.count(extraction.spent, *reasons, failed=1)
+        else:
+            tally.count(extraction.spent, *reasons, done=1, units=len(extraction.units))
+    return tally.built
+
+
+def in_order(work: Callable[[Item], Made], items: Sequence[Item], parallel: int) -> Iterator[Made]:
+    """What `work` makes of each item, in their order, `parallel` at a time and not far ahead."""
+    waiting: deque[Future[Made]] = deque()
+    with ThreadPoolExecutor(parallel, thread_name_prefix="memdb-build") as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > parallel * settings.BUILD_AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Window(NamedTuple):
+    """A window as it was read; `stored` is message_id and said_key by position."""
+
+    work: Work
+    stretch: Stretch
+    stored: dict[int, tuple[int, int]]
+
+
+def _read(connection: Connection, key: tuple[int, int]) -> _Window | None:
+    work = windows.work(connection, *key)
+    if work is None:
+        return None
+    start = max(0, work.first - derive.TAIL)
+    near = rows.session_range(connection, work.session_id, start, work.end)
+    opening = rows.session_range(connection, work.session_id, 0, derive.EARLY)
+    messages = [Admitted(one.message, one.instant) for one in near]
+    cut = work.first - start
+    stretch = Stretch(
+        session=work.session,
+        first=work.first,
+        new=work.new,
+        messages=messages[cut:],
+        before=messages[:cut],
+        opening=[Admitted(one.message, one.instant) for one in opening],
+    )
+    stored = {one.position: (one.message_id, rows.said_key(one.instant)) for one in near}
+    return _Window(work, stretch, stored)
+
+
+def _write(
+    database: Database, vectors: Vectors, maker: Maker, window: _Window, extraction: Extraction
+) -> bool:
+    """Write what became of a window; False if somebody else has changed it since it was read."""
+    stretch = window.stretch
+    near = [*stretch.before, *stretch.messages]
+    last = stretch.first + len(stretch.messages) - 1
+    terms = [derive.unit_terms(unit, near, last) for unit in extraction.units]
+    with database.exclusive():
+        for _ in range(_TRIES):
+            planned = plan_units(database, vectors, extraction.units, terms)
+            with contextlib.suppress(Overtaken), database.atomic() as connection:
+                return _write_if_current(connection, maker, window, extraction, planned)
+        with database.atomic() as connection:
+            planned = plan_units(database, vectors, extraction.units, terms)
+            return _write_if_current(connection, maker, window, extraction, planned)
+
+
+def _write_if_current(
+    connection: Connection, maker: Maker, window: _Window, extraction: Extraction, planned: PlannedUnits
+) -> bool:
+    work = window.work
+    if windows.work(connection, work.session_id, work.window_no) != work:
+        return False
+    windows.put_rejections(connection, work, extraction.rejected)
+    if extraction.error is not None:
+        windows.fail(connection, work, extraction.error[: settings.MAX_DETAIL_CHARS])
+        return True
+    session = SessionRow(work.session_id, work.scope_id, window.stored)
+    write_units(connection, session, *planned, replaced=windows.units_of(connection, work))
+    windows.finish(connection, work, maker.made_by, is_model=maker.is_model)
+    return True
+
+
+def tell_traces(
+    database: Database,
+    backbone: Backbone,
+    prompt: Prompt,
+    scope: Scope | None,
+    built: Built,
+    progress: Progress | None,
+) -> Built:
+    """Let a model tell the trajectory of every trace it has not told yet (QGMem section III-A2).
+
+    One that is not supported by its members stays as the rules tell it; the trace says who tried. What was
+    done is counted on top of `built`.
+    """
+    name = made_by(backbone, prompt)
+    with database.reader() as connection:
+        todo = traces.to_tell(connection, scope, name)
+    tally = _Tally(msgspec.structs.replace(built, traces=built.traces + len(todo)), progress)
+
+    def tell(trace_id: int) -> tuple[int, list[traces.Member], trajectory.Told]:
+        with database.reader() as connection:
+            members = traces.members(connection, traces=[trace_id])
+        return trace_id, members, trajectory.tell(backbone, prompt, members)
+
+    for trace_id, members, told in in_order(tell, todo, max(1, backbone.parallel)):
+        with database.atomic() as connection:
+            current = traces.members(connection, traces=[trace_id]) == members and members
+            if current and told.trajectory is not None:
+                traces.tell(connection, trace_id, told.relation_text, told.trajectory, name)
+            elif current:
+                relation_text, by_rules = trace_texts(members)
+                traces.tell(connection, trace_id, relation_text, by_rules, f"rules/{name}")
+        used = bool(current) and told.trajectory is not None
+        tally.count(told.spent, told=1, trajectories=int(used))
+    return tally.built

@@ -1,0 +1,158 @@
+"""Whether a claim rests on the messages it cites: what keeps a model that invents from writing memory.
+
+The holder and the value of a claim must be said in its messages, word for word but for inflection; names and
+numbers of its text too. "I" and "you" stand for the speaker and the one spoken to, and an expression of time
+for the days it means. How a relation is worded is the model's own: "lives in" may come of "moved to".
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from memdb.construct.admit import Admitted
+from memdb.construct.resolve import cast_of
+from memdb.construct.temporal import times_of
+from memdb.language.clock import anchor_day
+from memdb.language.sentences import WORD
+from memdb.language.terms import STOP_WORDS, document_terms, fold
+from memdb.language.verbs import BASE_OF, FORMS
+from memdb.language.words import EMPTY, TIME_WORDS, word_set
+from memdb.records import Instant, Interval
+
+_NUMBERS: Final = {
+    word: str(number)
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+        "sixteen seventeen eighteen nineteen twenty".split()
+    )
+}
+_MONTHS: Final = (
+    "january february march april may june july august september october november december".split()
+)
+_DAYS: Final = "monday tuesday wednesday thursday friday saturday sunday".split()
+_SECOND_PERSON: Final = word_set("you your yours yourself")
+_OTHERS: Final = word_set("others others' and")
+_TIME_CUES: Final = (
+    TIME_WORDS
+    | word_set(
+        "ago last next since until before after during when while year years month months week weeks day",
+        "days weekend weekends morning evening night spring summer autumn fall winter today yesterday",
+        "tomorrow born birthday anniversary holiday holidays christmas easter decade century",
+    )
+    | set(_MONTHS)
+    | set(_DAYS)
+)
+_ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ied", "ed", "es", "s", "ly", "y", "e")
+_LEAST_STEM: Final = 3
+_SENTENCE_START: Final = re.compile(r"(?:\A|[.!?]\s+)[\"“'(]*\Z")
+
+
+def stem(word: str) -> str:
+    """A folded word without its inflection: equal for "moves", "moved", "moving" and for "go", "went"."""
+    word = word.removesuffix("'s").removesuffix("’s")
+    word = BASE_OF.get(word, word)
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM:
+            word = word[: -len(ending)]
+            break
+    return word[:-1] if len(word) > _LEAST_STEM and word[-1] == word[-2] else word
+
+
+class Support:
+    """What texts say, as a bag of stems, and the times they speak of."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._words: set[str] = set()
+        self._days: set[dt.date | None] = set()
+        self._times: list[Interval] = []
+
+    def say(self, text: str) -> None:
+        """Count a text as said."""
+        for term in document_terms(text).split():
+            self._said.update((term, stem(term)))
+            self._words.add(term)
+            if term in _NUMBERS:
+                self._said.add(_NUMBERS[term])
+
+    def say_on(self, text: str, instant: Instant | None) -> None:
+        """Count a text as said at a time: its expressions of time stand for the days they mean."""
+        self.say(text)
+        self._days.add(anchor_day(instant))
+        for time in times_of(text, instant):
+            self._times.append(time.interval)
+            self._said.update(stem(term) for term in _date_words(time.interval).split())
+            self._said.update(_date_words(time.interval).split())
+
+    @property
+    def speaks_to_somebody(self) -> bool:
+        """Whether somebody is spoken to: "you", "your"."""
+        return not self._words.isdisjoint(_SECOND_PERSON)
+
+    def lacking(self, text: str) -> list[str]:
+        """The words of content in a text that the messages do not say."""
+        return self._lacking(_content(text))
+
+    def share(self, text: str) -> float:
+        """Of the words of content in a text, the share that the messages say; 1 if there is none."""
+        words = dict.fromkeys(_content(text))
+        return 1 - len(self._lacking(words)) / len(words) if words else 1.0
+
+    def lacking_names(self, text: str) -> list[str]:
+        """The names and numbers in a text that the messages do not say.
+
+        At the start of a sentence any word has a capital: a known English word there is no name.
+        """
+        names: list[str] = []
+        for found in WORD.finditer(text):
+            word = found[0]
+            low = fold(word)
+            starts = _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is not None
+            if word[0].isdigit() or (
+                word[0].isupper() and not (starts and (low in EMPTY or low in FORMS or low in STOP_WORDS))
+            ):
+                names += [term for term in document_terms(word).split() if term not in STOP_WORDS]
+        return self._lacking(names)
+
+    def _lacking(self, terms: Iterable[str]) -> list[str]:
+        return [
+            term
+            for term in dict.fromkeys(terms)
+            if term not in self._said
+            and stem(term) not in self._said
+            and _NUMBERS.get(term, term) not in self._said
+        ]
+
+    def allows_time(self, interval: Interval) -> bool:
+        """Whether the messages can date a fact: an expression of time meets the interval, or at least speaks
+        of a time in words that are not read here. The day of speaking alone dates nothing.
+        """
+        if any(time.start <= interval.end and interval.start <= time.end for time in self._times):
+            return True
+        copied = interval.start == interval.end and interval.start in self._days
+        return not copied and any(word in _TIME_CUES or word[0].isdigit() for word in self._words)
+
+
+def _content(text: str) -> list[str]:
+    return [term for term in document_terms(text).split() if term not in STOP_WORDS and term not in _OTHERS]
+
+
+def support_of(cited: Sequence[Admitted], participants: Sequence[str]) -> Support:
+    """What messages say, their speakers included; between two `participants`, "you" is the other one."""
+    support = Support()
+    for message, instant in cited:
+        for text in (message.content, message.image_caption, message.location):
+            support.say_on(text or "", instant)
+        cast = cast_of(message.speaker, message.role, tuple(participants))
+        support.say(f"{message.speaker} {message.role or ''} {cast.speaker}")
+        if cast.counterpart is not None and support.speaks_to_somebody:
+            support.say(cast.counterpart)
+    return support
+
+
+def _date_words(interval: Interval) -> str:
+    days = (interval.start, interval.end)
+    return " ".join(f"{d.year} {_MONTHS[d.month - 1]} {d.month} {d.day} {_DAYS[d.weekday()]}" for d in days)

@@ -1,0 +1,32 @@
+"""Taking rows out of the file: out of their table and out of everything that was made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import apsw
+
+from memdb.store.statements import statement
+
+
+def erase_units(connection: apsw.Connection, units: Sequence[int]) -> list[int]:
+    """Remove units that are in no trace, with their terms, vectors, intervals and labels.
+
+    Returns the labels they carried: those that no unit carries afterwards are for `erase_labels`.
+    """
+    ids = json.dumps(list(units))
+    rows = [(unit_id,) for unit_id in units]
+    for name in ("delete_unit_terms", "delete_unit_vector", "delete_triple_vector"):
+        connection.executemany(statement(name), rows)
+    labels = [int(label_id) for (label_id,) in connection.execute(statement("labels_of_units"), (ids,))]
+    for name in ("delete_unit_labels", "delete_unit_intervals", "delete_units"):
+        connection.execute(statement(name), (ids,))
+    return labels
+
+
+def erase_labels(connection: apsw.Connection, labels: Sequence[int]) -> None:
+    """Remove those of `labels` that no unit carries."""
+    unused = connection.execute(statement("unused_labels"), (json.dumps(list(labels)),)).fetchall()
+    connection.executemany(statement("delete_label_vector"), unused)
+    connection.executemany(statement("delete_label"), unused)
