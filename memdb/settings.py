@@ -30,8 +30,11 @@ REPLY_TRIES: Final = 2  # the first question, and one again with the parse error
 ASK_AGAIN_TOKENS: Final = 384  # room for a reply that could not be read, and for the question again (ours)
 SHOWN_REPLY_CHARS: Final = 500  # of such a reply that the model is shown (ours)
 LEAST_SHOWN_CHARS: Final = 64  # to which the messages of a window are shortened before it is given up (ours)
-MAX_LABEL_CHARS: Final = 200  # longest entity or location a model may give (ours)
-MAX_UNIT_LABELS: Final = 16  # entities, and locations, that a model may give one unit (ours)
+MAX_FACT_CHARS: Final = 300  # longest fact_text asked of a model (ours)
+MAX_PART_CHARS: Final = 120  # longest subject, predicate or object asked of a model (ours)
+MAX_TRAJECTORY_CHARS: Final = 1_200  # longest trajectory asked of a model (ours)
+MAX_LABEL_CHARS: Final = 80  # longest entity or location a model may give (ours)
+MAX_UNIT_LABELS: Final = 8  # entities, and locations, that a model may give one unit (ours)
 MAX_DETAIL_CHARS: Final = 400  # of what a check refused, kept in the file (ours)
 BUILD_AHEAD: Final = 2  # windows waiting to be written, per parallel call of the backbone (ours)
 

@@ -18,7 +18,6 @@ from memdb.records import Granularity, Interval, Triple
 _FENCE: Final = re.compile(r"\A\s*```[\w-]*\s*\n?|\n?\s*```\s*\Z")
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _GRANULARITIES: Final = get_args(Granularity)
-_TEXT: Final[dict[str, object]] = {"type": "string", "minLength": 1}
 _DAY: Final[dict[str, object]] = {"type": "string", "pattern": "^[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?$"}
 T = TypeVar("T")
 
@@ -92,15 +91,17 @@ def cleaned(text: str | None) -> str:
 def units_schema(ids: Sequence[str]) -> dict[str, object]:
     """Stage 1; where the backbone is held to it, only the window's own ids can be cited."""
     turn = {"type": "string", "enum": list(ids)}
-    triple = _object(subject=_TEXT, predicate=_TEXT, object=_TEXT)
-    return _listed(
-        _object(start_turn=turn, end_turn=turn, fact_text=_TEXT, triple=triple), settings.MAX_WINDOW_UNITS
-    )
+    part = _text(settings.MAX_PART_CHARS)
+    triple = _object(subject=part, predicate=part, object=part)
+    fact_text = _text(settings.MAX_FACT_CHARS)
+    unit = _object(start_turn=turn, end_turn=turn, fact_text=fact_text, triple=triple)
+    return _listed(unit, settings.MAX_WINDOW_UNITS)
 
 
 def indexes_schema(ids: Sequence[str]) -> dict[str, object]:
     """Stage 2, for the units of these ids."""
-    names = {"type": "array", "items": _TEXT, "maxItems": settings.MAX_UNIT_LABELS}
+    name = _text(settings.MAX_LABEL_CHARS)
+    names = {"type": "array", "items": name, "maxItems": settings.MAX_UNIT_LABELS}
     time = _object(start=_DAY, end=_DAY, granularity={"type": "string", "enum": list(_GRANULARITIES)})
     times = {"type": "array", "items": time, "maxItems": 4}
     id = {"type": "string", "enum": list(ids)}
@@ -109,7 +110,12 @@ def indexes_schema(ids: Sequence[str]) -> dict[str, object]:
 
 def trajectory_schema() -> dict[str, object]:
     """The reply about a trace."""
-    return _object(trajectory=_TEXT)
+    return _object(trajectory=_text(settings.MAX_TRAJECTORY_CHARS))
+
+
+def _text(most: int) -> dict[str, object]:
+    """A text with an end: a small model that repeats itself would write on to its token limit."""
+    return {"type": "string", "minLength": 1, "maxLength": most}
 
 
 def _object(**properties: object) -> dict[str, object]:
