@@ -23,15 +23,29 @@ from memdb.errors import (
     ReadOnly,
     ScopeError,
 )
-from memdb.records import Added, Evidence, Interval, Message, Scope, Trace, Unit, Verification, WorkingMemory
+from memdb.records import (
+    Added,
+    Built,
+    Evidence,
+    Interval,
+    Message,
+    Scope,
+    Trace,
+    Unit,
+    Verification,
+    Window,
+    WorkingMemory,
+)
 from memdb.version import __version__
 
 if TYPE_CHECKING:
     from memdb.activate.retrieve import CHANNELS
     from memdb.memory import Memory, open
+    from memdb.models.registry import load_backbone
 
 __all__ = [
     "Added",
+    "Built",
     "CHANNELS",
     "CannotOpen",
     "Damaged",
@@ -51,12 +65,19 @@ __all__ = [
     "Trace",
     "Unit",
     "Verification",
+    "Window",
     "WorkingMemory",
     "__version__",
+    "load_backbone",
     "open",
 ]
 
-_LATE = {"CHANNELS": "memdb.activate.retrieve", "Memory": "memdb.memory", "open": "memdb.memory"}
+_LATE = {
+    "CHANNELS": "memdb.activate.retrieve",
+    "Memory": "memdb.memory",
+    "load_backbone": "memdb.models.registry",
+    "open": "memdb.memory",
+}
 
 
 def __getattr__(name: str) -> object:
