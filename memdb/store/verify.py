@@ -271,6 +271,9 @@ def _warnings(connection: apsw.Connection, path: Path) -> Iterator[str]:
     messages, units, labels = connection.execute(statement("missing_vectors")).fetchone() or (0, 0, 0)
     if messages or units or labels:
         yield f"{messages} messages, {units} units and {labels} labels have no vector: words alone find them"
+    failed = connection.execute(statement("failed_windows")).get
+    if failed:
+        yield f"a model failed at {failed} windows: they keep their units; build with retry tries again"
     mode = connection.execute("PRAGMA journal_mode").get
     if mode == "wal" and _on_network(path):
         yield "the file uses a write-ahead log on a network file system: copy it only with backup"

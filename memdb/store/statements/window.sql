@@ -48,6 +48,9 @@ SELECT message_id, position, external_id, speaker, role, content, image_caption,
        said_text, said_day, said_utc_us, said_offset_min, said_serial
 FROM message WHERE session_id = :session_id AND position >= :position AND position < :end_position ORDER BY position;
 
+-- name: failed_windows
+SELECT count(*) FROM window WHERE state = 'failed';
+
 -- name: windows
 SELECT session.name, window_no, first_position, end_position, new_position, state, made_by, attempts, error,
        (SELECT count(*) FROM unit WHERE unit.session_id = window.session_id AND unit.window_no = window.window_no),
