@@ -1,4 +1,7 @@
-"""What every test has: a path for a memory, a fake encoder, and no network."""
+"""What every test has: a path for a memory, a fake encoder, and no network.
+
+A test marked `loopback` may reach this machine's own 127.0.0.1, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,13 @@ class NetworkTouched(AssertionError):
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connecting, sending to an address and looking up a name raise, in every test."""
+    loopback = request.node.get_closest_marker("loopback") is not None
+
+    def near(place: Any) -> bool:
+        host = place[0] if isinstance(place, tuple) else place
+        return loopback and host == "127.0.0.1"
 
     def refuse(*args: Any, **options: Any) -> NoReturn:
         raise NetworkTouched(f"a test reached for the network: {args[-1:]}")
@@ -32,15 +40,19 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def call(self: socket.socket, *args: Any) -> Any:
             local = self.family == getattr(socket, "AF_UNIX", None)
-            return original(self, *args) if local else refuse(*args)
+            return original(self, *args) if local or near(args[-1]) else refuse(*args)
 
         return call
+
+    def looking(name: str) -> Callable[..., Any]:
+        original = getattr(socket, name)
+        return lambda *args, **options: (original if near(args[0]) else refuse)(*args, **options)
 
     for name in _CONNECTING:
         if hasattr(socket.socket, name):
             monkeypatch.setattr(socket.socket, name, guarded(name))
     for name in ("create_connection", "getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr"):
-        monkeypatch.setattr(socket, name, refuse)
+        monkeypatch.setattr(socket, name, looking(name))
 
 
 @pytest.fixture

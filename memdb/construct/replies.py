@@ -95,7 +95,7 @@ def units_schema(ids: Sequence[str]) -> dict[str, object]:
     triple = _object(subject=part, predicate=part, object=part)
     fact_text = _text(settings.MAX_FACT_CHARS)
     unit = _object(start_turn=turn, end_turn=turn, fact_text=fact_text, triple=triple)
-    return _listed(unit, settings.MAX_WINDOW_UNITS)
+    return _listed("units", unit, settings.MAX_WINDOW_UNITS)
 
 
 def indexes_schema(ids: Sequence[str]) -> dict[str, object]:
@@ -105,12 +105,13 @@ def indexes_schema(ids: Sequence[str]) -> dict[str, object]:
     time = _object(start=_DAY, end=_DAY, granularity={"type": "string", "enum": list(_GRANULARITIES)})
     times = {"type": "array", "items": time, "maxItems": 4}
     id = {"type": "string", "enum": list(ids)}
-    return _listed(_object(memory_unit_id=id, entities=names, locations=names, time=times), len(ids))
+    indexing = _object(memory_unit_id=id, entities=names, locations=names, time=times)
+    return _listed("indexes", indexing, len(ids))
 
 
 def trajectory_schema() -> dict[str, object]:
     """The reply about a trace."""
-    return _object(trajectory=_text(settings.MAX_TRAJECTORY_CHARS))
+    return {"title": "trajectory", **_object(trajectory=_text(settings.MAX_TRAJECTORY_CHARS))}
 
 
 def _text(most: int) -> dict[str, object]:
@@ -127,8 +128,8 @@ def _object(**properties: object) -> dict[str, object]:
     }
 
 
-def _listed(item: dict[str, object], most: int) -> dict[str, object]:
-    return _object(memory_units={"type": "array", "items": item, "maxItems": most})
+def _listed(title: str, item: dict[str, object], most: int) -> dict[str, object]:
+    return {"title": title, **_object(memory_units={"type": "array", "items": item, "maxItems": most})}
 
 
 def read(text: str, shape: type[T], *, cut_off: bool = False) -> tuple[T, str]:

@@ -35,7 +35,8 @@ NO_KEY = "none"  # sent where no key is set: servers of one's own look at none
 RETRIED = {408, 409, 429}  # and all from 500
 REFUSES_OPTIONS = {400, 404, 422}
 SAID_CHARS = 500  # of an endpoint's own words that an error repeats
-FORMS = ("json_schema", "json_object", "prompt")  # of asking for JSON, strictest first
+FORMS = ("json_schema", "plain_schema", "json_object", "prompt")  # of asking for JSON, strictest first
+BOUNDS = {"minLength", "maxLength", "pattern", "minItems", "maxItems"}  # what some strict modes do not take
 
 CHEAP = re.compile(r"[A-Za-z ]")
 ABOUT_FORMAT = re.compile(r"response_?format|json_schema|json_object|structured output|schema|grammar", re.I)
@@ -135,7 +136,7 @@ class OpenAIBackbone:
         self._client = _client(address, self._key or NO_KEY, timeout_s)
         self._slots, self._lock, self._closed = BoundedSemaphore(parallel), Lock(), False
         self._usage = Usage(cost=None if prices is None else 0.0)
-        self._forms: dict[bytes, int] = {}  # by schema, the place in FORMS of the one that works
+        self._forms: dict[object, int] = {}  # by title or schema, the place in FORMS of what works
         self._dropped: set[str] = set()  # options this endpoint refuses
 
     def __repr__(self) -> str:
@@ -207,7 +208,7 @@ class OpenAIBackbone:
         self, turns: Sequence[Turn], max_tokens: int, schema: Mapping[str, object] | None
     ) -> tuple[_Reply, bool]:
         """The reply, and whether the schema stood in the prompt alone: then a fence may stand around it."""
-        key = msgspec.json.encode(schema)
+        key = (schema or {}).get("title") or msgspec.json.encode(schema)
         while True:
             form = None if schema is None else FORMS[self._forms.get(key, 0)]
             body = _body(self._model, turns, max_tokens, schema, form, self._dropped)
@@ -217,7 +218,7 @@ class OpenAIBackbone:
             if not self._adapt(answer, body, key, form):
                 raise self._failure(answer)
 
-    def _adapt(self, error: openai.APIError, body: dict[str, Any], key: bytes, form: str | None) -> bool:
+    def _adapt(self, error: openai.APIError, body: dict[str, Any], key: object, form: str | None) -> bool:
         """Whether the endpoint refused an option, and the next request will do without."""
         if _status(error) not in REFUSES_OPTIONS:
             return False
@@ -381,7 +382,8 @@ def _body(
     body: dict[str, Any] = {"model": model, "messages": messages, limit: max_tokens}
     if "temperature" not in dropped:
         body["temperature"] = 0
-    if form == "json_schema":
+    if form in ("json_schema", "plain_schema"):
+        schema = schema if form == "json_schema" else _without_bounds(schema)
         named = re.sub(r"\W", "_", str((schema or {}).get("title") or "answer"), flags=re.ASCII)[:64]
         strict = {"name": named, "strict": True, "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": strict}
@@ -394,6 +396,18 @@ def _body(
     if form == "json_object":
         body["response_format"] = {"type": "json_object"}
     return body
+
+
+def _without_bounds(schema: Any) -> Any:
+    """A schema without the lengths of texts and lists; what a property is called does not count."""
+    if isinstance(schema, list):
+        return [_without_bounds(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {name: part for name, part in schema.items() if name not in BOUNDS}
+    if isinstance(properties := kept.get("properties"), Mapping):
+        kept["properties"] = {name: _without_bounds(part) for name, part in properties.items()}
+    return {name: part if name == "properties" else _without_bounds(part) for name, part in kept.items()}
 
 
 def _json(value: object) -> str:

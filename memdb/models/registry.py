@@ -1,8 +1,9 @@
-"""From a name or a folder to a loaded encoder. Nothing is fetched unless the caller writes `hub:`.
+"""From a name or a folder to a loaded model. Nothing is fetched unless the caller writes `hub:`, and nothing
+leaves this machine unless the caller writes `openai:`.
 
-A folder is either ours, with a `card.json` that names its files and their digests, or laid out as on Hugging
-Face: `model.onnx` or `onnx/model.onnx`, `tokenizer.json`, `config.json`, perhaps `1_Pooling/config.json`,
-`sentence_bert_config.json` and `config_sentence_transformers.json`.
+The folder of an encoder is either ours, with a `card.json` that names its files and their digests, or as on
+Hugging Face: `model.onnx` or `onnx/model.onnx`, `tokenizer.json`, `config.json`, perhaps
+`1_Pooling/config.json`, `sentence_bert_config.json` and `config_sentence_transformers.json`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from memdb import settings
-from memdb.errors import ModelDamaged, ModelError, ModelNotFound
+from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
 from memdb.models.onnx import PROVIDERS, OnnxEncoder
 from memdb.models.ports import Backbone, Encoder
 
 WEIGHTS = Path(__file__).parent / "weights"
 DEFAULT_ENCODER = "all-minilm-l6-v2"
 HUB = "hub:"
+OPENAI = "openai:"
 HUB_FILES = ["*.json", "model.onnx", "onnx/model.onnx", "1_Pooling/config.json"]
 MAX_TOKENS = 256  # of a folder that does not say
 
@@ -77,6 +79,34 @@ def load_encoder(spec: str | Path | None = None, *, threads: int | None = None) 
         providers=card.providers or PROVIDERS,
         threads=threads,
     )
+
+
+def load_backbone(
+    spec: str | Path,
+    *,
+    base_url: str | None = None,
+    threads: int | None = None,
+    context_tokens: int | None = None,
+) -> Backbone:
+    """The backbone that `spec` names: the path of a `.gguf` file, or `openai:MODEL`, at `base_url` if given.
+
+    `threads` are for models in this process. Without `context_tokens` the backbone's own default holds.
+    Raises ModelNotFound for anything else, and what the backbone raises when it cannot be made.
+    """
+    name = str(spec)
+    if name.startswith(OPENAI) and name != OPENAI:
+        from memdb.models.openai import OpenAIBackbone
+
+        room = settings.API_CONTEXT_TOKENS if context_tokens is None else context_tokens
+        return OpenAIBackbone(name.removeprefix(OPENAI), base_url=base_url, context_tokens=room)
+    if not name.endswith(".gguf"):
+        hint = f"give the path of a .gguf file, or {OPENAI}MODEL for an OpenAI-compatible endpoint"
+        raise ModelNotFound(f"no backbone {name!r}", hint=hint)
+    if base_url is not None:
+        raise InputError(f"{name} runs in this process and has no base_url", hint=f"give {OPENAI}MODEL")
+    from memdb.models.llama import LlamaBackbone
+
+    return LlamaBackbone(name, context_tokens=context_tokens, threads=threads)
 
 
 def find(spec: str | Path) -> Path:
@@ -176,25 +206,3 @@ def _fetch(repository: str) -> Path:
     except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
         message = f"{repository} could not be fetched: {error}"
         raise ModelNotFound(message, hint="check the name and the network", retryable=True) from error
-
-
-def load_backbone(
-    spec: str, *, base_url: str | None = None, threads: int | None = None, context_tokens: int | None = None
-) -> Backbone:
-    """The language model `spec` names: the path of a `.gguf` file, or `openai:NAME` for an endpoint.
-
-    Raises ModelNotFound for anything else, and what the model raises that cannot be loaded.
-    """
-    kind, _, model = spec.partition(":")
-    if kind == "openai" and model:
-        from memdb.models.openai import OpenAIBackbone
-
-        tokens = settings.API_CONTEXT_TOKENS if context_tokens is None else context_tokens
-        return OpenAIBackbone(model, base_url=base_url, context_tokens=tokens)
-    if spec.lower().endswith(".gguf"):
-        from memdb.models.llama import LlamaBackbone
-
-        return LlamaBackbone(spec, context_tokens=context_tokens, threads=threads)
-    raise ModelNotFound(
-        f"there is no language model {spec!r}", hint="give the path of a .gguf file, or openai:NAME"
-    )

@@ -1,13 +1,18 @@
-"""What the fake encoder promises beyond the contract."""
+"""What the fakes promise beyond their contracts."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from memdb.errors import InputError
+from memdb.errors import InputError, ModelError, ModelUnavailable
 from memdb.models import fakes
-from memdb.models.fakes import HashEncoder
+from memdb.models.fakes import Answer, HashEncoder, ScriptedBackbone, smallest
+from memdb.models.ports import Completion, Turn
 
 PINNED = [-0.3745, 0.2239, -0.5591, 0.2779, 0.451, -0.1474, -0.4264, 0.1136]
 
@@ -47,3 +52,103 @@ def test_slices_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dimensions_it_cannot_give_are_refused(dimension: int) -> None:
     with pytest.raises(InputError):
         HashEncoder(dimension)
+
+
+ASK = [Turn("user", "Where does Ana live?")]
+
+
+def test_a_list_of_answers_is_used_up_in_order() -> None:
+    ready = Completion(text="Bergen", finish="length", prompt_tokens=9, cached_tokens=4, completion_tokens=1)
+    backbone = ScriptedBackbone(["Oslo", ready, ModelUnavailable("busy", retryable=True)])
+    assert backbone.complete(ASK, max_tokens=5) == Completion(
+        text="Oslo", finish="stop", prompt_tokens=5, completion_tokens=1
+    )
+    assert backbone.complete(ASK, max_tokens=5) is ready
+    with pytest.raises(ModelUnavailable, match="busy"):
+        backbone.complete(ASK, max_tokens=5)
+    with pytest.raises(ModelError, match="no answer to call 4"):
+        backbone.complete(ASK, max_tokens=5)
+
+
+def test_a_function_sees_the_turns_and_the_schema() -> None:
+    def script(turns: Sequence[Turn], schema: Mapping[str, object] | None) -> Answer:
+        return ValueError("no schema") if schema is None else turns[-1].text.upper()
+
+    backbone = ScriptedBackbone(script, name="loud", parallel=3)
+    assert backbone.complete(ASK, max_tokens=5, schema={}).text == "WHERE DOES ANA LIVE?"
+    with pytest.raises(ValueError, match="no schema"):
+        backbone.complete(ASK, max_tokens=5)
+    assert (backbone.name, backbone.identity, backbone.parallel) == ("loud", "loud", 3)
+
+
+def test_calls_are_recorded_refused_ones_are_not() -> None:
+    backbone = ScriptedBackbone()
+    backbone.complete(ASK, max_tokens=5, schema={"type": "null"})
+    with pytest.raises(InputError):
+        backbone.complete([], max_tokens=5)
+    assert backbone.calls == [fakes.Call(turns=tuple(ASK), max_tokens=5, schema={"type": "null"})]
+
+
+def test_a_long_answer_is_cut_at_a_token() -> None:
+    answer = ScriptedBackbone(["one, two three"]).complete(ASK, max_tokens=3)
+    assert (answer.text, answer.finish, answer.completion_tokens) == ("one, two", "length", 3)
+
+
+def test_without_a_script_it_says_nothing() -> None:
+    answer = ScriptedBackbone().complete(ASK, max_tokens=1)
+    assert (answer.text, answer.finish, answer.completion_tokens) == ("", "stop", 0)
+
+
+def test_threads_get_each_answer_once() -> None:
+    backbone = ScriptedBackbone([str(number) for number in range(200)], parallel=8)
+    with ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(lambda _: backbone.complete(ASK, max_tokens=1).text, range(200)))
+    assert sorted(texts, key=int) == [str(number) for number in range(200)]
+    assert len(backbone.calls) == 200
+
+
+@pytest.mark.parametrize(
+    ("schema", "document"),
+    [
+        ({"type": "null"}, None),
+        ({}, None),
+        ({"type": "string", "minLength": 2}, "aa"),
+        ({"type": "string"}, ""),
+        ({"type": "boolean"}, False),
+        ({"type": "integer"}, 0),
+        ({"type": "integer", "minimum": 3}, 3),
+        ({"type": "integer", "exclusiveMinimum": 3, "maximum": 9}, 4),
+        ({"type": "number", "maximum": -2.5}, -2.5),
+        ({"type": "integer", "exclusiveMaximum": 0}, -1),
+        ({"type": ["string", "null"]}, ""),
+        ({"const": [1]}, [1]),
+        ({"enum": ["b", "a"]}, "b"),
+        ({"type": "array", "items": {"type": "boolean"}}, []),
+        ({"type": "array", "items": {"type": "boolean"}, "minItems": 2}, [False, False]),
+        ({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}], "$defs": {"A": {"type": "string"}}}, None),
+        ({"oneOf": [{"type": "string"}, {"type": "null"}]}, ""),
+        ({"properties": {"a": {"type": "string"}, "b": {"enum": [1]}}, "required": ["b"]}, {"b": 1}),
+        ({"type": "object"}, {}),
+        ({"$ref": "#/$defs/A~1b", "$defs": {"A/b": {"type": "boolean"}}}, False),
+    ],
+    ids=str,
+)
+def test_the_smallest_document(schema: dict[str, object], document: object) -> None:
+    assert json.loads(smallest(schema)) == document
+    assert ScriptedBackbone().complete(ASK, max_tokens=20, schema=schema).text == smallest(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}},
+        {"$ref": "#/$defs/A", "$defs": {"A": 7}},
+        {"properties": {"a": {"$ref": "#/properties/a"}}, "required": ["a"]},
+        {"properties": {"a": {"$ref": "#/nowhere"}}, "required": ["a"]},
+    ],
+    ids=str,
+)
+def test_a_schema_without_an_end_is_refused(schema: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=r"refers|end"):
+        smallest(schema)

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memdb.errors import ModelDamaged, ModelError, ModelNotFound
+from memdb import settings
+from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
 from memdb.models import onnx, registry
 from memdb.models.onnx import OnnxEncoder
-from memdb.models.registry import WEIGHTS, load_encoder, read_card, registered
+from memdb.models.registry import WEIGHTS, load_backbone, load_encoder, read_card, registered
 
 EMBEDDED = WEIGHTS / registry.DEFAULT_ENCODER
 
@@ -256,3 +257,33 @@ def test_cuda_is_taken_where_the_card_allows_it(folder: Path, monkeypatch: pytes
     load_encoder(folder)
     load_encoder()
     assert asked == [["CUDAExecutionProvider", "CPUExecutionProvider"], ["CPUExecutionProvider"]]
+
+
+@pytest.mark.parametrize("spec", ["", "openai", "openai:", "gpt", "model.bin", Path("/no/folder"), "hub:a/b"])
+def test_what_is_no_backbone_is_not_found(spec: str | Path) -> None:
+    with pytest.raises(ModelNotFound, match="no backbone") as caught:
+        load_backbone(spec)
+    assert ".gguf" in caught.value.hint
+    assert "openai:" in caught.value.hint
+
+
+def test_a_gguf_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for spec in (tmp_path / "a.gguf", str(tmp_path / "a.gguf")):
+        with pytest.raises(ModelNotFound, match=r"a\.gguf"):
+            load_backbone(spec, threads=1, context_tokens=64)
+
+
+def test_a_model_in_this_process_has_no_address(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="base_url"):
+        load_backbone(tmp_path / "a.gguf", base_url="http://127.0.0.1:1/v1")
+
+
+def test_an_endpoint_is_loaded_by_the_name_of_its_model() -> None:
+    pytest.importorskip("openai", reason="openai is not installed")
+    backbone = load_backbone("openai:qwen3:8b", base_url="http://127.0.0.1:1/v1", context_tokens=99)
+    backbone.close()
+    assert (backbone.name, backbone.identity) == ("qwen3:8b", "openai:qwen3:8b")
+    assert backbone.context_tokens == 99
+    default = load_backbone("openai:m", base_url="http://127.0.0.1:1/v1")
+    default.close()
+    assert default.context_tokens == settings.API_CONTEXT_TOKENS
