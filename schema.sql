@@ -74,7 +74,8 @@ CREATE TABLE speaker (
 ) STRICT, WITHOUT ROWID;
 
 -- A window of construction work (QGMem appendix A1): positions [first_position, end_position), new from new_position on.
--- 'rules': units made by rules; 'done': by the model named in made_by; 'failed' and 'pending' can be tried (again).
+-- Its units are those of made_by: 'rules' (rules-N) or 'done' (a model and its prompts); 'failed': a model's answers could
+-- not be used, for the reason in error; 'pending': messages came since, whose units are by rules. attempts since it grew.
 CREATE TABLE window (
   session_id     INTEGER NOT NULL REFERENCES session,
   window_no      INTEGER NOT NULL CHECK (window_no >= 0),
@@ -89,7 +90,7 @@ CREATE TABLE window (
   CHECK (0 <= first_position AND first_position <= new_position AND new_position < end_position)
 ) STRICT, WITHOUT ROWID;
 
--- A candidate unit that a check refused: which window, at which stage, for which reason code.
+-- What checks refused when a window was last made or failed: at which stage, for which reason code (F-039).
 CREATE TABLE rejection (
   rejection_id INTEGER NOT NULL PRIMARY KEY,
   session_id   INTEGER NOT NULL,
@@ -156,6 +157,7 @@ CREATE TABLE unit_label (
 CREATE INDEX unit_label_unit ON unit_label (unit_id);
 
 -- How one relation changed (QGMem equation 3): relation ψ, trajectory H; the members in memory order are in trace_unit.
+-- made_by: 'rules', the model that told the trajectory, or 'rules/' and a model whose trajectory was not used.
 CREATE TABLE trace (
   trace_id      INTEGER NOT NULL PRIMARY KEY,
   scope_id      INTEGER NOT NULL REFERENCES scope,

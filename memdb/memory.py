@@ -5,8 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,7 +18,7 @@ from memdb.activate.retrieve import CHANNELS, Request, retrieve
 from memdb.construct import build as construct_build
 from memdb.construct import pipeline
 from memdb.construct import traces as construct_traces
-from memdb.construct.admit import admit, name, storable
+from memdb.construct.admit import admit, batches, name, storable
 from memdb.construct.build import ByModel, ByRules
 from memdb.construct.derive import Derivation
 from memdb.construct.extract import Prompts
@@ -104,12 +103,12 @@ class Memory:
         """
         place = Place(self._one_scope(scope), *_named(source, session))
         done = [Added(session=place.session, ids=())]
-        for batch in _batches(messages):
+        for batch in batches(messages):
             given = sum(len(added.ids) for added in done)
             done.append(pipeline.add(self._database, self._vectors(), place, admit(batch, given)))
         if self._backbone is not None:
             self._build_added(self._backbone, place)
-        return _sum(done)
+        return pipeline.together(done)
 
     def build(
         self,
@@ -131,21 +130,23 @@ class Memory:
         `source` pick one session. `retry` takes windows that failed before, `redo` those another model has
         built. `progress` is told what was done so far.
 
-        Raises `ModelUnavailable` and `ModelError` when the model cannot run, `ReadOnly`, `ScopeError`.
+        Raises `ModelUnavailable` and `ModelError` when the model cannot run, `InputError` for a session that
+        is not there, `ReadOnly`, `ScopeError`.
         Warns (`MemdbWarning`) of windows that failed.
         """
-        chosen = load_backbone(backbone) if isinstance(backbone, str) else backbone or self._backbone
         reading = self._reading_scope(scope)
+        if session is not None:
+            source, session = _named(source, session)
+            self.windows(session, source=source, scope=scope)  # raises where there is none
+        chosen = load_backbone(backbone) if isinstance(backbone, str) else backbone or self._backbone
         prompts = Prompts(prompt("units"), prompt("indexes"))
         maker = ByRules() if chosen is None else ByModel(chosen, prompts)
         wanted = Wanted(maker.made_by, maker.is_model, reading, session, source, retry=retry, redo=redo)
         try:
             built = construct_build.build(self._database, self._vectors(), maker, wanted, progress)
             if chosen is not None:
-                told = construct_build.tell_traces(
-                    self._database, chosen, prompt("trajectory"), reading, built, progress
-                )
-                built = told
+                telling = prompt("trajectory")
+                built = construct_build.tell_traces(self._database, chosen, telling, reading, built, progress)
         finally:
             if isinstance(backbone, str) and chosen is not None:
                 chosen.close()
@@ -155,10 +156,18 @@ class Memory:
     def windows(
         self, session: str | None = None, *, source: str = "", scope: Scope | str | None = None
     ) -> tuple[Window, ...]:
-        """The windows of construction work, of one session or of all, and what their checks refused."""
+        """The windows of construction work, of one session or of all, and what their checks refused.
+
+        Raises `InputError` for a session that is not there.
+        """
         reading = self._reading_scope(scope)
+        if session is not None:
+            source, session = _named(source, session)
         with self._database.reader() as connection:
-            return store_windows.windows(connection, reading, session, source)
+            found = store_windows.windows(connection, reading, session, source)
+        if session is not None and not found:
+            raise _no_session(session)
+        return found
 
     def recall(
         self,
@@ -264,9 +273,7 @@ class Memory:
         with self._database.reader() as connection:
             found = rows.session_messages(connection, self._reading_scope(scope), source, session)
         if not found:
-            raise errors.InputError(
-                f"there is no session {session!r}", hint="sessions() and `memdb show` list them"
-            )
+            raise _no_session(session)
         return found
 
     def verify(self) -> Verification:
@@ -315,8 +322,8 @@ class Memory:
         )
         try:
             built = construct_build.build(self._database, self._vectors(), maker, wanted)
-        except errors.ModelError as error:
-            told = f"the messages are stored, the model is of no use now: {error}"
+        except errors.MemdbError as error:
+            told = f"the messages are stored, but their facts were not built: {error}"
             warnings.warn(told, errors.MemdbWarning, stacklevel=3)
         else:
             _warn_of_failures(built, stacklevel=4)
@@ -406,35 +413,14 @@ def _made(encoder: Encoder) -> schema.Made:
     )
 
 
+def _no_session(session: str) -> errors.InputError:
+    return errors.InputError(f"there is no session {session!r}", hint="sessions() and `memdb show` list them")
+
+
 def _warn_of_failures(built: Built, *, stacklevel: int) -> None:
     if built.failed:
         told = f"the model's answers for {built.failed} windows cannot be used: build(retry=True) tries again"
         warnings.warn(told, errors.MemdbWarning, stacklevel=stacklevel)
-
-
-def _batches(messages: Iterable[Message]) -> Iterator[Sequence[Message]]:
-    if isinstance(messages, Message | str | bytes | Mapping) or not isinstance(messages, Iterable):
-        raise errors.InputError(
-            f"add takes several messages, not a {type(messages).__name__}", hint="give a list of Message"
-        )
-    if isinstance(messages, Sequence):
-        if messages:
-            yield messages
-        return
-    stream = iter(messages)
-    while batch := list(islice(stream, settings.ADD_BATCH_MESSAGES)):
-        yield batch
-
-
-def _sum(done: Sequence[Added]) -> Added:
-    return Added(
-        session=done[0].session,
-        ids=tuple(id for added in done for id in added.ids),
-        stored=sum(added.stored for added in done),
-        known=sum(added.known for added in done),
-        units=sum(added.units for added in done),
-        conflicts=tuple(dict.fromkeys(id for added in done for id in added.conflicts)),
-    )
 
 
 def _named(source: str, session: str) -> tuple[str, str]:

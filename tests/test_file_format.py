@@ -15,10 +15,13 @@ import pytest
 
 import memdb
 from memdb import Message, Scope
+from memdb.construct.build import made_by
 from memdb.construct.windows import windows
+from memdb.generate.prompts import prompt
 from memdb.models.fakes import HashEncoder
 from memdb.store import schema
 from memdb.store.connection import load_vectors
+from tests.scripted import PROMPTS, TALK, everything, facts, reader, saying
 
 ROOT = Path(__file__).parents[1]
 SENTENCE = re.compile(r"F-\d{3}")
@@ -427,3 +430,98 @@ def test_commits_are_synchronous(path: Path) -> None:
     with memdb.open(path, encoder=ENCODER) as memory, memory._database.writer_setup() as connection:
         assert connection.pragma("synchronous") == 2
         assert connection.pragma("journal_mode") == "wal"
+
+
+MADE_BY = re.compile(r"rules-\d+|.+ prompts [0-9a-f]{8}", re.DOTALL)
+WINDOW = "SELECT state, made_by, attempts, error IS NOT NULL FROM window ORDER BY session_id, window_no"
+
+
+def test_states_of_windows_and_who_made_them(tmp_path: Path) -> None:
+    """[F-036] [F-037] [F-038] [F-039]"""
+    path = tmp_path / "built.memdb"
+    rules, model = "rules-2", f"scripted prompts {PROMPTS_DIGEST}"
+
+    def rows() -> list[tuple[str, str, int, int]]:
+        connection = apsw.Connection(str(path))
+        found: list[tuple[str, str, int, int]] = connection.execute(WINDOW).fetchall()
+        connection.close()
+        assert all(MADE_BY.fullmatch(made_by) for _, made_by, _, _ in found)
+        return found
+
+    with memdb.open(path, encoder=ENCODER) as memory:
+        memory.add(TALK[:8], session="s")
+        assert rows() == [("rules", rules, 0, 0)] * 2
+        with pytest.warns(memdb.errors.MemdbWarning):
+            memory.build(saying("no"))
+        assert rows() == [("failed", rules, 1, 1)] * 2
+        assert {(one.stage, one.reason) for w in memory.windows() for one in w.rejections} == {
+            ("units", "bad_json")
+        }
+        memory.build(reader(), retry=True)
+        assert rows() == [("done", model, 2, 0)] * 2
+        assert not [one for w in memory.windows() for one in w.rejections]
+        memory.add(TALK[8:9], session="s")
+        assert rows() == [("done", model, 2, 0), ("pending", model, 0, 0)]
+        assert [text for text in facts(path) if "cat" in text] == ["Ana's cat is called Pepper8."]
+        with pytest.warns(memdb.errors.MemdbWarning):
+            memory.build(saying("no", name="other"), redo=True)
+        assert rows() == [("failed", model, 3, 1), ("failed", model, 1, 1)]
+        memory.build(redo=True)
+        assert rows() == [("rules", rules, 4, 0), ("rules", rules, 2, 0)]
+        assert memory.verify().problems == ()
+
+
+PROMPTS_DIGEST = made_by(reader(), *PROMPTS)[-8:]
+
+
+def test_reasons_of_rejections(tmp_path: Path) -> None:
+    """[F-039]"""
+    text = (ROOT / "docs" / "file_format.md").read_text(encoding="utf-8")
+    stated = re.search(r"\[F-039\](.*?)\n\* ", text, re.DOTALL)
+    assert stated is not None
+    reasons = set(re.findall(r"`([a-z_]+)`", stated[1])) - {"units", "indexes", "rejection"}
+    source = (ROOT / "memdb" / "construct" / "extract.py").read_text(encoding="utf-8")
+    code = set(re.findall(r'"((?:bad|missing|overlap)_\w+|empty|dup|unsupported|cut)"', source))
+    assert reasons == code
+    documented = memdb.records.Rejection.__doc__ or ""
+    assert reasons == set(re.findall(r"`([a-z_]+)`", documented)) - {"stage"}
+
+
+def test_who_told_a_trace(tmp_path: Path) -> None:
+    """[F-054] [F-055]"""
+    path = tmp_path / "told.memdb"
+
+    def rows() -> set[str]:
+        return {row[4] for row in everything(path)["trace"]}
+
+    with memdb.open(path, encoder=ENCODER) as memory:
+        memory.add(TALK[:6], session="s")
+        assert rows() == {"rules"}
+        told = made_by(reader(), prompt("trajectory"))
+        memory.build(reader())
+        assert rows() == {told}
+        memory.build(saying('{"trajectory": "Zoe came."}', name="liar"))
+        assert rows() == {"rules/" + made_by(reader(name="liar"), prompt("trajectory"))}
+        assert all("Latest: " in row[3] for row in everything(path)["trace"])
+        memory.add([Message("Ana", "I moved to Vienna.", "2024-05-01")], session="t")
+        memory.build(reader(), session="t")
+        assert told in rows()
+        assert memory.verify().problems == ()
+
+
+def test_a_window_is_one_transaction(tmp_path: Path) -> None:
+    """[F-062]"""
+    path = tmp_path / "stopped.memdb"
+    seen: list[str] = []
+    with memdb.open(path, encoder=ENCODER) as memory:
+        memory.add(TALK[:8], session="s")
+        writer = memory._database._writer
+        assert writer is not None
+        writer.set_exec_trace(lambda cursor, sql, bindings: seen.append(sql.split()[0]) is None)
+        memory.build(reader())
+        writer.set_exec_trace(None)
+    changes = [word for word in seen if word in ("BEGIN", "COMMIT", "INSERT", "DELETE", "UPDATE")]
+    windows_written = "".join(f"{word[0]}" for word in changes).split("C")[:2]
+    assert len(windows_written) == 2
+    assert all(part.startswith("B") and part.count("B") == 1 for part in windows_written)
+    assert seen.count("COMMIT") == 2 + 2, "two windows, two traces"

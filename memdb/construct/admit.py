@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from memdb import errors, settings
@@ -23,6 +24,21 @@ def admit(messages: Iterable[Message], first: int = 0) -> list[Admitted]:
     Raises `MessageError` naming the position and the field of the first one that cannot be stored.
     """
     return [_admit_one(message, position) for position, message in enumerate(messages, first)]
+
+
+def batches(messages: Iterable[Message]) -> Iterator[Sequence[Message]]:
+    """A list or tuple whole; any other iterable, a stream, by ADD_BATCH_MESSAGES. Raises `InputError`."""
+    if isinstance(messages, Message | str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise errors.InputError(
+            f"add takes several messages, not a {type(messages).__name__}", hint="give a list of Message"
+        )
+    if isinstance(messages, Sequence):
+        if messages:
+            yield messages
+        return
+    stream = iter(messages)
+    while batch := list(islice(stream, settings.ADD_BATCH_MESSAGES)):
+        yield batch
 
 
 def name(value: str | None, what: str) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -86,7 +86,8 @@ class ByModel:
 def made_by(backbone: Backbone, *prompts: Prompt) -> str:
     """What a file records of a model: its identity, and a digest of what it was told."""
     digest = hashlib.sha256(msgspec.json.encode(prompts)).hexdigest()
-    return f"{backbone.identity} prompts {digest[:8]}"
+    name = backbone.identity
+    return f"{'model ' * name.startswith('rules')}{name} prompts {digest[:8]}"
 
 
 class _Tally:
@@ -116,32 +117,38 @@ def build(
     A window somebody else changed meanwhile is passed over. Raises what the maker raises when it cannot run:
     what was written until then stays.
     """
-    with database.reader() as connection:
+    with database.exclusive(), database.reader() as connection:  # ReadOnly before anything is asked
         todo = windows.to_build(connection, wanted)
     tally = _Tally(Built(windows=len(todo)), progress)
 
-    def make(key: tuple[int, int]) -> tuple[_Window, Extraction] | None:
+    def make(work: Work) -> tuple[_Window, Extraction] | None:
         with database.reader() as connection:
-            window = _read(connection, key)
+            window = _read(connection, work)
         return None if window is None else (window, maker.make(window.stretch))
 
-    for made in in_order(make, todo, maker.parallel):
-        if made is None:
-            tally.count(Spent(), passed=1)
-            continue
-        window, extraction = made
-        reasons = [one.reason for one in extraction.rejected]
-        if not _write(database, vectors, maker, window, extraction):
-            tally.count(extraction.spent, passed=1)
-        elif extraction.error is not None:
-            tally.count(extraction.spent, *reasons, failed=1)
-        else:
-            tally.count(extraction.spent, *reasons, done=1, units=len(extraction.units))
+    with contextlib.closing(in_order(make, todo, maker.parallel)) as all_made:
+        for made in all_made:
+            if made is None:
+                tally.count(Spent(), passed=1)
+                continue
+            window, extraction = made
+            reasons = [one.reason for one in extraction.rejected]
+            if not _write(database, vectors, maker, window, extraction):
+                tally.count(extraction.spent, passed=1)
+            elif extraction.error is not None:
+                tally.count(extraction.spent, *reasons, failed=1)
+            else:
+                tally.count(extraction.spent, *reasons, done=1, units=len(extraction.units))
     return tally.built
 
 
-def in_order(work: Callable[[Item], Made], items: Sequence[Item], parallel: int) -> Iterator[Made]:
-    """What `work` makes of each item, in their order, `parallel` at a time and not far ahead."""
+def in_order(
+    work: Callable[[Item], Made], items: Sequence[Item], parallel: int
+) -> Generator[Made, None, None]:
+    """What `work` makes of each item, in their order, `parallel` at a time and not far ahead.
+
+    To be closed: whoever stops early waits for what is being made, and no more of it is begun.
+    """
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(parallel, thread_name_prefix="memdb-build") as pool:
         try:
@@ -163,10 +170,9 @@ class _Window(NamedTuple):
     stored: dict[int, tuple[int, int]]
 
 
-def _read(connection: Connection, key: tuple[int, int]) -> _Window | None:
-    work = windows.work(connection, *key)
-    if work is None:
-        return None
+def _read(connection: Connection, work: Work) -> _Window | None:
+    if windows.work(connection, work.session_id, work.window_no) != work:
+        return None  # somebody else was faster: the model need not be asked
     start = max(0, work.first - derive.TAIL)
     near = rows.session_range(connection, work.session_id, start, work.end)
     opening = rows.session_range(connection, work.session_id, 0, derive.EARLY)
@@ -241,14 +247,15 @@ def tell_traces(
             members = traces.members(connection, traces=[trace_id])
         return trace_id, members, trajectory.tell(backbone, prompt, members)
 
-    for trace_id, members, told in in_order(tell, todo, max(1, backbone.parallel)):
-        with database.atomic() as connection:
-            current = traces.members(connection, traces=[trace_id]) == members and members
-            if current and told.trajectory is not None:
-                traces.tell(connection, trace_id, told.relation_text, told.trajectory, name)
-            elif current:
-                relation_text, by_rules = trace_texts(members)
-                traces.tell(connection, trace_id, relation_text, by_rules, f"rules/{name}")
-        used = bool(current) and told.trajectory is not None
-        tally.count(told.spent, told=1, trajectories=int(used))
+    with contextlib.closing(in_order(tell, todo, max(1, backbone.parallel))) as all_told:
+        for trace_id, members, told in all_told:
+            with database.atomic() as connection:
+                current = traces.members(connection, traces=[trace_id]) == members and members
+                if current and told.trajectory is not None:
+                    traces.tell(connection, trace_id, told.relation_text, told.trajectory, name)
+                elif current:
+                    relation_text, by_rules = trace_texts(members)
+                    traces.tell(connection, trace_id, relation_text, by_rules, f"rules/{name}")
+            used = bool(current) and told.trajectory is not None
+            tally.count(told.spent, told=1, trajectories=int(used))
     return tally.built

@@ -69,6 +69,10 @@ class Derivation:
         early = speakers_of(self._session[: min(position, EARLY)])
         return [(unit, unit_terms(unit, near, position)) for unit in units(near, early, position)]
 
+    def unit_terms(self, unit: Unit) -> dict[str, str]:
+        """The terms of a unit, whoever made it, by field."""
+        return unit_terms(unit, self._session[unit.first : unit.last + 1], unit.last)
+
 
 def _moved(unit: Unit, offset: int) -> Unit:
     """The unit with positions in the session in place of positions in the list it was extracted from."""

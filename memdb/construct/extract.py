@@ -7,7 +7,9 @@ reason and never written. A reply that is no JSON is asked for once more, then t
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import sys
 from collections.abc import Callable, Sequence
 from string import Template
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
@@ -20,7 +22,7 @@ from memdb.construct.admit import Admitted
 from memdb.construct.derive import speakers_of
 from memdb.construct.replies import Candidate, Candidates, Indexes, Indexing, Spent, cleaned
 from memdb.construct.support import Support, support_of
-from memdb.language.terms import fold
+from memdb.language.terms import document_terms, fold
 from memdb.models.ports import Backbone, Completion, Turn
 from memdb.records import Interval, Prompt, Rejection, Triple, Unit
 
@@ -103,6 +105,8 @@ def _accepted(
         elif lacking:
             told = f"{unit.fact_text} (not said: {', '.join(lacking)})"
             rejected.append(_rejection("units", "unsupported", told))
+        elif unit.triple is not None and support.turns_round(unit.fact_text, unit.triple):
+            rejected.append(_rejection("units", "unsupported", f"{unit.fact_text} (said otherwise)"))
         else:
             accepted.append((unit, support))
         seen.add(key)
@@ -121,7 +125,7 @@ def _unit(candidate: Candidate, stretch: Stretch) -> Unit | str:
         return "overlap_only"
     parts = [cleaned(part) for part in msgspec.structs.astuple(candidate.triple)]
     fact = cleaned(candidate.fact_text)
-    if not fact or not all(parts) or fold(parts[0]) == fold(parts[2]):
+    if not document_terms(fact) or not all(parts) or fold(parts[0]) == fold(parts[2]):
         return "empty"
     return Unit(fact_text=fact, triple=Triple(*parts), first=first, last=last)
 
@@ -206,7 +210,7 @@ class _Dialogue:
         if found is None:
             self.rejected.append(_rejection("indexes", "missing_id", f"{name}: {unit.fact_text}"))
             return unit
-        times: list[Interval] = []
+        times: dict[tuple[dt.date, dt.date], Interval] = {}  # a unit has the same days once
         for time in found.time:
             interval = replies.interval(time)
             if interval is None:
@@ -215,12 +219,12 @@ class _Dialogue:
                 told = f"{time.start} to {time.end} for «{unit.fact_text}»"
                 self.rejected.append(_rejection("indexes", "unsupported", told))
             else:
-                times.append(interval)
+                times.setdefault((interval.start, interval.end), interval)
         return msgspec.structs.replace(
             unit,
             entities=self._labels(found.entities, unit, support),
             locations=self._labels(found.locations, unit, support),
-            fact_time=tuple(dict.fromkeys(times)),
+            fact_time=tuple(times.values()),
         )
 
     def _labels(self, names: Sequence[str], unit: Unit, support: Support) -> tuple[str, ...]:
@@ -246,7 +250,7 @@ class _Dialogue:
             except ValueError as unread:
                 error = str(unread)
                 self.rejected.append(_rejection(stage, "bad_json", f"{error}: {reply.text}"))
-                turns = [*turns[:2], *_again(reply.text, error)]
+                turns = [*turns[:2], *_again(reply.text, error, self._backbone)]
             else:
                 if lost:
                     self.rejected.append(_rejection(stage, "cut", f"the reply ends in {lost}"))
@@ -284,13 +288,14 @@ class _Dialogue:
     def _fits(self, prompt: Prompt) -> Callable[[str], bool]:
         """Whether a text leaves room for the reply, and for asking again."""
         count = self._backbone.count_tokens
-        told = count(prompt.system) + count(prompt.user)
+        empty = self._turns(prompt, annotated_memory_content="", memory_units="")
+        told = sum(count(turn.text) for turn in empty)
         room = self._backbone.context_tokens - self._reply_tokens - settings.ASK_AGAIN_TOKENS - told
         return lambda text: count(text) <= room
 
     def _longest(self) -> int:
         return max(
-            len(message.content) + len(message.image_caption or "") + len(_SHORTENED)
+            len(message_text(message.content, message.image_caption, sys.maxsize))
             for message, _ in self._stretch.messages
         )
 
@@ -340,9 +345,12 @@ def _units_json(units: Sequence[Unit], stretch: Stretch, most: int) -> str:
     return json.dumps(shown, ensure_ascii=False, indent=1)
 
 
-def _again(reply: str, error: str) -> list[Turn]:
-    """What follows a reply that could not be read."""
-    shown = message_text(reply, None, settings.SHOWN_REPLY_CHARS) or "{}"
+def _again(reply: str, error: str, backbone: Backbone) -> list[Turn]:
+    """What follows a reply that could not be read: of its beginning no more than there is room for."""
+    most = settings.SHOWN_REPLY_CHARS
+    while backbone.count_tokens(shown := message_text(reply, None, most)) > settings.ASK_AGAIN_TOKENS // 2:
+        most //= 2
+    shown = shown or "{}"
     ask = f"That could not be read: {error}. Answer again, with JSON of the asked shape alone."
     return [Turn("assistant", shown), Turn("user", ask)]
 

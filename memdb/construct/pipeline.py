@@ -42,6 +42,18 @@ def add(database: Database, vectors: Vectors, place: Place, messages: Sequence[A
             return _added(place, plan, units or 0)
 
 
+def together(done: Sequence[Added]) -> Added:
+    """What several adds to one session did."""
+    return Added(
+        session=done[0].session,
+        ids=tuple(id for added in done for id in added.ids),
+        stored=sum(added.stored for added in done),
+        known=sum(added.known for added in done),
+        units=sum(added.units for added in done),
+        conflicts=tuple(dict.fromkeys(id for added in done for id in added.conflicts)),
+    )
+
+
 def _write_if_current(connection: Connection, place: Place, plan: Plan) -> int | None:
     """Write a plan and return its number of units, or None if the session has grown since it was made."""
     scope_id = rows.put_scope(connection, place.scope)

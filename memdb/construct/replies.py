@@ -148,7 +148,7 @@ def read(text: str, shape: type[T], *, cut_off: bool = False) -> tuple[T, str]:
         plain, lost = plain[start : plain.rfind("}") + 1], ""
     try:
         return msgspec.json.decode(plain.encode("utf-8", "replace"), type=shape), lost
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
         raise ValueError(str(error)) from error
 
 

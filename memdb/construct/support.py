@@ -2,7 +2,8 @@
 
 The holder and the value of a claim must be said in its messages, word for word but for inflection; names and
 numbers of its text too. "I" and "you" stand for the speaker and the one spoken to, and an expression of time
-for the days it means. How a relation is worded is the model's own: "lives in" may come of "moved to".
+for the days it means. How a relation is worded is the model's own, "lives in" may come of "moved to", but
+what was denied cannot be claimed.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from memdb.construct.admit import Admitted
 from memdb.construct.resolve import cast_of
 from memdb.construct.temporal import times_of
 from memdb.language.clock import anchor_day
-from memdb.language.sentences import WORD
+from memdb.language.sentences import WORD, sentences
 from memdb.language.terms import STOP_WORDS, document_terms, fold
 from memdb.language.verbs import BASE_OF, FORMS
 from memdb.language.words import EMPTY, TIME_WORDS, word_set
-from memdb.records import Instant, Interval
+from memdb.records import Instant, Interval, Triple
 
 _NUMBERS: Final = {
     word: str(number)
@@ -47,6 +48,13 @@ _TIME_CUES: Final = (
 )
 _ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ied", "ed", "es", "s", "ly", "y", "e")
 _LEAST_STEM: Final = 3
+# An even number of them in a clause cancel out: "I can't live without it".
+_NEGATION: Final = re.compile(
+    r"\b(?:not(?!\s(?:only|just)\b)|never|no|nobody|nothing|none|neither|nor|without|cannot"
+    r"|\w+n['’]t|(?:do|does|did|is|was|are|were|ca|wo|have|has|had|would|could|should)nt)\b",
+    re.IGNORECASE,
+)
+_CLAUSES: Final = re.compile(r"[,;:—]|\s(?:but|and|so|because|although|though|while)\s", re.IGNORECASE)
 _SENTENCE_START: Final = re.compile(r"(?:\A|[.!?]\s+)[\"“'(]*\Z")
 
 
@@ -58,7 +66,8 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM:
             word = word[: -len(ending)]
             break
-    return word[:-1] if len(word) > _LEAST_STEM and word[-1] == word[-2] else word
+    doubled = len(word) > _LEAST_STEM and word[-1] == word[-2] and not word[-1].isdigit()  # 1999 is not 199
+    return word[:-1] if doubled else word
 
 
 class Support:
@@ -67,8 +76,10 @@ class Support:
     def __init__(self) -> None:
         self._said: set[str] = set()
         self._words: set[str] = set()
+        self._unread: set[str] = set()
         self._days: set[dt.date | None] = set()
         self._times: list[Interval] = []
+        self._clauses: list[tuple[set[str], bool]] = []  # stems, and whether they are denied
 
     def say(self, text: str) -> None:
         """Count a text as said."""
@@ -82,10 +93,18 @@ class Support:
         """Count a text as said at a time: its expressions of time stand for the days they mean."""
         self.say(text)
         self._days.add(anchor_day(instant))
+        rest, at = "", 0
         for time in times_of(text, instant):
+            rest, at = f"{rest}{text[at : time.start_char]} ", time.end_char
             self._times.append(time.interval)
             self._said.update(stem(term) for term in _date_words(time.interval).split())
             self._said.update(_date_words(time.interval).split())
+        self._unread.update(document_terms(rest + text[at:]).split())
+        for start, end in sentences(text):
+            asks = text[start:end].rstrip("\"'”’)*_ ").endswith(("?", "？"))
+            for clause in _CLAUSES.split(text[start:end]):
+                denied = not asks and _denies(clause)
+                self._clauses.append(({stem(term) for term in document_terms(clause).split()}, denied))
 
     @property
     def speaks_to_somebody(self) -> bool:
@@ -93,8 +112,11 @@ class Support:
         return not self._words.isdisjoint(_SECOND_PERSON)
 
     def lacking(self, text: str) -> list[str]:
-        """The words of content in a text that the messages do not say."""
-        return self._lacking(_content(text))
+        """The words of content in a text that the messages do not say; of one without, any of its words, and
+        one without words is not said at all.
+        """
+        words = _content(text) or document_terms(text).split()
+        return self._lacking(words) if words else [text]
 
     def share(self, text: str) -> float:
         """Of the words of content in a text, the share that the messages say; 1 if there is none."""
@@ -126,6 +148,18 @@ class Support:
             and _NUMBERS.get(term, term) not in self._said
         ]
 
+    def turns_round(self, fact_text: str, triple: Triple) -> bool:
+        """Whether a claim affirms what the messages deny, or denies what no message does.
+
+        What counts are the clauses that say most of the value's words.
+        """
+        if _denies(fact_text) or _denies(f"{triple.predicate} {triple.object}"):
+            return not any(denied for _, denied in self._clauses)
+        stems = {stem(term) for term in _content(triple.object)}
+        shared = [(len(stems & said), denied) for said, denied in self._clauses]
+        most = max((count for count, _ in shared), default=0)
+        return most > 0 and all(denied for count, denied in shared if count == most)
+
     def allows_time(self, interval: Interval) -> bool:
         """Whether the messages can date a fact: an expression of time meets the interval, or at least speaks
         of a time in words that are not read here. The day of speaking alone dates nothing.
@@ -133,7 +167,11 @@ class Support:
         if any(time.start <= interval.end and interval.start <= time.end for time in self._times):
             return True
         copied = interval.start == interval.end and interval.start in self._days
-        return not copied and any(word in _TIME_CUES or word[0].isdigit() for word in self._words)
+        return not copied and any(word in _TIME_CUES or word[0].isdigit() for word in self._unread)
+
+
+def _denies(clause: str) -> bool:
+    return len(_NEGATION.findall(clause)) % 2 == 1
 
 
 def _content(text: str) -> list[str]:

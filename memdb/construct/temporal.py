@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
@@ -26,5 +27,8 @@ def _starts(time: TimeExpression) -> int:
 
 
 def fact_time(times: Iterable[TimeExpression]) -> tuple[Interval, ...]:
-    """Their ranges, without repetitions. Empty when nothing bounded was said: never the time of speaking."""
-    return tuple(dict.fromkeys(time.interval for time in times))
+    """Their ranges, the same days once. Empty when nothing bounded was said: never the time of speaking."""
+    by_days: dict[tuple[dt.date, dt.date], Interval] = {}
+    for time in times:
+        by_days.setdefault((time.interval.start, time.interval.end), time.interval)
+    return tuple(by_days.values())

@@ -44,11 +44,11 @@ def tell(backbone: Backbone, prompt: Prompt, members: Sequence[Member]) -> Told:
     reply = backbone.complete(turns, max_tokens=tokens, schema=replies.trajectory_schema())
     spent = Spent().plus(reply)
     try:
-        told, lost = replies.read(reply.text, replies.Told)
+        told, _ = replies.read(reply.text, replies.Told)
     except ValueError:
         return Told(relation, None, spent)
     text = cleaned(told.trajectory)
-    return Told(relation, text if not lost and supported(text, recent) else None, spent)
+    return Told(relation, text if supported(text, recent) else None, spent)
 
 
 def supported(text: str, members: Sequence[Member]) -> bool:

@@ -161,7 +161,8 @@ THIRD_OF: Final[dict[str, str]] = {word: third_person(word) for word in BASES} |
 
 def _bases() -> dict[str, str]:
     """The base of every irregular form."""
-    found = {"am": "be", "are": "be", "is": "be", "were": "be", "got": "get", "has": "have", "does": "do"}
+    found = {"am": "be", "are": "be", "is": "be", "were": "be", "got": "get"}
+    found |= {third: base for base, third in _THIRD_IRREGULAR.items()}
     for row in _IRREGULAR.split(";"):
         base, *forms = row.split()
         found.update({form: base for form in forms if form not in BASES})

@@ -80,7 +80,7 @@ def add(file: Path, inputs: tuple[str, ...], as_json: bool, ignore_unknown: bool
 
     if not inputs and sys.stdin.isatty():
         raise click.UsageError("there is no INPUT: name a JSON file, or pipe one in")
-    memory = partial(_open, file, _scope(options), encoder=options["encoder"], writing=True)
+    memory = partial(_open, file, _scope(options), encoder=options["encoder"], writing=True, create=True)
     adding = Adding(memory, session=options["session"], source=options["source"], keep_ids=as_json)
     try:
         adding.run(inputs or ("-",), ignore_unknown=ignore_unknown, out=render.console(stderr=True))
@@ -321,10 +321,12 @@ def _scope(options: dict[str, Any]) -> Scope | str:
     return "*"
 
 
-def _open(file: Path, scope: Scope | str, *, encoder: str | None, writing: bool = False) -> Memory:
+def _open(
+    file: Path, scope: Scope | str, *, encoder: str | None, writing: bool = False, create: bool = False
+) -> Memory:
     from memdb import memory
 
-    return memory.open(file, scope=scope, read_only=not writing, encoder=encoder)
+    return memory.open(file, scope=scope, read_only=not writing, create=create, encoder=encoder)
 
 
 def _open_without_model(file: Path) -> Memory:

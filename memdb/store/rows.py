@@ -19,7 +19,7 @@ _EPOCH = dt.date(1970, 1, 1).toordinal()
 UNKNOWN_KEY = (1 << 63) - 1  # said_key of the vector tables, which cannot hold NULL
 SERIAL_KEY = 1 << 62  # said_key of serial-0; every moment is below
 EARLIEST_KEY = -(1 << 63)
-RULES = "rules-1"  # who made the units of a window; counts up when the rules give other units
+RULES = "rules-2"  # who made the units of a window; counts up when the rules give other units
 
 
 class StoredMessage(NamedTuple):
@@ -255,6 +255,33 @@ def claims_by_message(
     row: Any
     for row in connection.execute(statement("windows_made_by"), values):
         found |= {position: [] for position in range(*row)}
+    for unit_id, last, stored in _claims(connection, {**values, "others": False}):
+        found.setdefault(last, []).append((unit_id, stored))
+    yield from found.items()
+
+
+def other_units(connection: apsw.Connection, session_id: int) -> Iterator[tuple[int, Unit]]:
+    """The units of windows that the rules of this version did not make, with their ids."""
+    values = {"session_id": session_id, "made_by": RULES, "others": True}
+    for unit_id, last, stored in _claims(connection, values):
+        yield (
+            unit_id,
+            Unit(
+                fact_text=stored.fact_text,
+                entities=tuple(name for axis, name in stored.labels if axis == "entity"),
+                locations=tuple(name for axis, name in stored.labels if axis == "location"),
+                fact_time=tuple(
+                    Interval(day_of(start), day_of(end), kind) for start, end, kind in stored.days
+                ),
+                first=stored.first,
+                last=last,
+            ),
+        )
+
+
+def _claims(connection: apsw.Connection, values: dict[str, Any]) -> Iterator[tuple[int, int, Claim]]:
+    """unit_id, last position and claim of units of a session."""
+    row: Any
     for row in connection.execute(statement("session_units"), values):
         last, unit_id, fact_text, subject, predicate, object, first, days, labels = row
         stored = Claim(
@@ -265,8 +292,7 @@ def claims_by_message(
             frozenset(map(tuple, json.loads(days))),
             frozenset(map(tuple, json.loads(labels))),
         )
-        found.setdefault(last, []).append((unit_id, stored))
-    yield from found.items()
+        yield unit_id, last, stored
 
 
 def unit_labels(unit: Unit) -> list[tuple[Axis, str]]:

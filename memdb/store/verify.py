@@ -30,6 +30,10 @@ class Derivation(Protocol):
         """The units of a message, each with its terms by field."""
         ...
 
+    def unit_terms(self, unit: Unit) -> dict[str, str]:
+        """The terms of a unit, whoever made it, by field."""
+        ...
+
 
 Derive: TypeAlias = Callable[[list[rows.StoredMessage]], Derivation]
 # Relation text and trajectory of a trace, from its members.
@@ -169,7 +173,7 @@ def _wrong_message_terms(connection: apsw.Connection, derive: Derive) -> Iterato
 
 
 def _wrong_units(connection: apsw.Connection, derive: Derive) -> Iterator[str]:
-    """Units of this version's rules that the rules do not make, or that are indexed by other terms."""
+    """Units of this version's rules that the rules do not make, and any that are indexed by other terms."""
     marks, mark = _indexed(connection, "open_unit_term_instances", "unit_term_instances"), _marker(connection)
     for session_id, session in _sessions(connection):
         derivation = derive(session)
@@ -181,6 +185,9 @@ def _wrong_units(connection: apsw.Connection, derive: Derive) -> Iterator[str]:
             for (unit_id, _), (_, terms) in zip(found, expected, strict=True):
                 if marks.get(unit_id, 0) != mark(terms):
                     yield f"{unit_id} is indexed by other terms than its text has"
+        for unit_id, unit in rows.other_units(connection, session_id):
+            if marks.get(unit_id, 0) != mark(derivation.unit_terms(unit)):
+                yield f"{unit_id} is indexed by other terms than its text has"
 
 
 def _wrong_clocks(connection: apsw.Connection) -> Iterator[str]:

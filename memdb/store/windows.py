@@ -55,12 +55,11 @@ def put_window(
     connection.execute(statement("put_window"), values)
 
 
-def to_build(connection: apsw.Connection, wanted: Wanted) -> list[tuple[int, int]]:
-    """(session_id, window_no) of the windows to be built, in order."""
+def to_build(connection: apsw.Connection, wanted: Wanted) -> list[Work]:
+    """The windows to be built, in order."""
     values = reading_scope(wanted.scope) | wanted._asdict()
     del values["scope"]
-    found: Any = connection.execute(statement("windows_to_build"), values).fetchall()
-    return list(found)
+    return [Work(*row) for row in connection.execute(statement("windows_to_build"), values)]
 
 
 def work(connection: apsw.Connection, session_id: int, window_no: int) -> Work | None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 
 import pytest
 
+import memdb
 from memdb.construct.temporal import fact_time, times_of, within
 from memdb.language.clock import parse_instant
-from memdb.records import Interval
+from memdb.models.fakes import HashEncoder
+from memdb.records import Interval, Message
 
 
 def day(text: str) -> Interval:
@@ -39,3 +42,13 @@ def test_within_takes_what_begins_there() -> None:
         (day("2023-05-06"),),
         (day("2023-05-08"),),
     ]
+
+
+def test_the_same_days_in_other_words_are_one_time(tmp_path: Path) -> None:
+    """A unit stores them once: what it is indexed by has to be the same."""
+    content = "I was in Porto in May 2023, from 1 May 2023 to 31 May 2023."
+    assert [time.granularity for time in fact_time(times_of(content, None))] == ["month"]
+    with memdb.open(tmp_path / "m.memdb", encoder=HashEncoder(64)) as memory:
+        memory.add([Message("Ana", content, "2024-01-01")])
+        assert memory.about().counts["intervals"] == 1
+        assert memory.verify().problems == ()

@@ -17,7 +17,7 @@ import pytest
 
 import memdb
 from memdb.records import Message
-from tests.fault.rows import all_rows
+from tests.scripted import everything
 
 MODEL = os.environ.get("MEMDB_GGUF", "")
 KILLS = int(os.environ.get("MEMDB_KILLS", "3"))
@@ -62,7 +62,7 @@ def test_a_build_killed_again_and_again_ends_as_one_that_was_not(tmp_path: Path)
             kills += 1
     assert subprocess.run(command(broken), check=False).returncode in (0, 4)
     assert kills > 0
-    assert all_rows(broken) == all_rows(unbroken)
+    assert everything(broken) == everything(unbroken)
     with memdb.open(broken) as memory:
         assert memory.verify().ok
         assert {window.state for window in memory.windows()} <= {"done", "failed"}

@@ -134,7 +134,7 @@ SELECT last_position, unit_id, fact_text, subject, predicate, object, unit.first
        (SELECT json_group_array(json_array(axis, name)) FROM unit_label JOIN label USING (label_id)
         WHERE unit_label.unit_id = unit.unit_id)
 FROM unit JOIN window USING (session_id, window_no)
-WHERE session_id = :session_id AND window.made_by = :made_by
+WHERE session_id = :session_id AND (window.made_by IS :made_by) <> :others
 ORDER BY last_position, number;
 
 -- name: windows_made_by

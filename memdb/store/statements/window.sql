@@ -9,7 +9,8 @@ SET end_position = excluded.end_position, attempts = 0, error = NULL,
 -- name: windows_to_build
 -- Windows a maker has work in, in the order of sessions. :full_messages leaves out the open window of a session. A model
 -- takes those that rules made or that grew since; :retry takes those that failed, :redo those of another model too.
-SELECT window.session_id, window_no
+SELECT window.session_id, window_no, first_position, end_position, new_position, state, made_by, attempts,
+       scope_id, session.name
 FROM window JOIN session USING (session_id) JOIN scope USING (scope_id)
 WHERE (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
                          THEN user IS NULL AND agent IS NULL AND run IS NULL
