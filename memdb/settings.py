@@ -42,8 +42,24 @@ CONTEXT_WORDS: Final = 40  # words of a neighbour that enter the lexical neighbo
 # BM25 weights of a message's fields: a question looks for what was stated, a search for words anywhere.
 FIELD_WEIGHTS: Final = {"own": 1.0, "question": 0.25, "prompt": 1.0, "context": 0.4, "after": 0.4}
 SEARCH_FIELD_WEIGHTS: Final = {"own": 1.0, "question": 1.0, "prompt": 0.5, "context": 0.25, "after": 0.25}
-LIST_WEIGHTS: Final = {"message_lexical": 1.0, "message_dense": 1.0, "unit": 0.25}  # in the fusion over both
+# In the fusion over both.
+LIST_WEIGHTS: Final = {"message_lexical": 1.0, "message_dense": 1.0, "unit": 0.25, "hops": 1.5}
 SPEAKER_BONUS: Final = 0.15  # for a message by the one speaker the question names
+
+# --- Chains of facts (ours, measured: why/hops.md)
+LEAST_HOPS: Final = 2  # facts of a chain: one alone is found by the other channels
+MOST_HOPS: Final = 4  # facts of a chain
+HOP_FLOOR: Final = 0.10  # cosine of a slot and a part of the question from which on it tells of it
+HOP_COST: Final = 0.05  # what each fact of a chain takes from its score
+LEAST_HOP_GAIN: Final = 0.10  # what the last fact must tell of the question that none before it tells
+LEAST_HOP_FIT: Final = 0.11  # how well each fact must tell of some part, (cosine - floor) / (1 - floor)
+LEAST_CHAIN_SHARE: Final = 0.25  # the least score of a chain as a share of the question's parts
+HOP_CHAINS: Final = 1  # chains that enter the evidence
+HOP_BEAM: Final = 16  # chains kept in each round
+HOP_NODE_EDGES: Final = 64  # newest facts of one holder that are followed
+HOP_ROUND_EDGES: Final = 1_024  # facts looked at in each round
+HOP_LABEL_UNITS: Final = 1_024  # newest units of one label that are looked at
+MAX_QUESTION_PARTS: Final = 12  # parts of a question that slots are compared with
 
 # --- The file (ours)
 BUSY_TIMEOUT_MS: Final = 10_000  # how long a writer waits for another

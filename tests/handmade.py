@@ -12,7 +12,7 @@ import numpy as np
 
 import memdb
 from memdb import settings
-from memdb.activate.retrieve import CHANNELS, Request, _bindings
+from memdb.activate.retrieve import SEARCHES, Request, _bindings
 from memdb.construct.windows import window_of
 from memdb.language.clock import parse_instant
 from memdb.language.terms import fold
@@ -84,18 +84,21 @@ def _put_one(connection: apsw.Connection, session: str, one: Said) -> None:
 
 
 class Ask(NamedTuple):
-    """The bindings of a question. `names` are (axis, name, code), `times` (kind, first day, last day)."""
+    """The bindings of a question. `names` are (axis, name, code), `times` (kind, first day, last day),
+    `chains` (unit, score).
+    """
 
     terms: str = '""'
     code: bytes | None = None
     names: Sequence[tuple[Axis, str, bytes]] = ()
     times: Sequence[tuple[str, str, str]] = ()
-    channels: Sequence[str] = CHANNELS
+    channels: Sequence[str] = SEARCHES
     scope: Scope | None = None
     as_of: int = rows.UNKNOWN_KEY
     n: int = settings.CHANNEL_DEPTH
     k: int = 1_000
     speaker: str | None = None
+    chains: Sequence[tuple[int, float]] = ()
 
     def values(self) -> dict[str, Any]:
         request = Request(
@@ -120,7 +123,8 @@ class Ask(NamedTuple):
             "vector": self.code,
             "name_vectors": b"".join(code for _, _, code in self.names) or None,
             "dimension": DIMENSION,
-            **{channel: channel in self.channels and channel not in off for channel in CHANNELS},
+            "chains": json.dumps(self.chains),
+            **{channel: channel in self.channels and channel not in off for channel in SEARCHES},
         }
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import apsw
 
 from memdb import settings
-from memdb.activate.retrieve import CHANNELS
+from memdb.activate.retrieve import SEARCHES
 from memdb.language.terms import fold
 from memdb.store.rows import UNKNOWN_KEY
 from tests.handmade import Ask
@@ -154,7 +154,7 @@ def _attributes(connection: apsw.Connection, units: list[Row], asked: Ask) -> di
 
 
 def expected(connection: apsw.Connection, asked: Ask) -> list[Expected]:
-    on = {channel for channel in CHANNELS if asked.values()[channel]}
+    on = {channel for channel in SEARCHES if asked.values()[channel]}
     messages, units = _rows(connection, asked, False), _rows(connection, asked, True)
     owner = {row.id: row.message_id for row in units}
     near = _dense(connection, units, asked)
@@ -179,6 +179,11 @@ def expected(connection: apsw.Connection, asked: Ask) -> list[Expected]:
         fused["message_lexical"] = {r.id: r.bm25 for r in messages if r.bm25 is not None}
     if "message_dense" in on:
         fused["message_dense"] = _dense(connection, messages, asked)
+    fused["hops"] = {}
+    for unit_id, message_id in connection.execute("SELECT unit_id, message_id FROM unit"):
+        for chained, score in asked.chains:
+            if chained == unit_id:
+                fused["hops"][message_id] = max(score, fused["hops"].get(message_id, 0.0))
     return _fuse(connection, asked, lists, fused, best)
 
 
@@ -192,7 +197,7 @@ def _fuse(
     totals: dict[int, float] = defaultdict(float)
     channels: dict[int, Channels] = defaultdict(dict)
     for name, scores in fused.items():
-        ranked = _ranked(scores, asked.n if name != "unit" else len(scores))
+        ranked = _ranked(scores, asked.n if name.startswith("message") else len(scores))
         top = max((score for _, score in ranked.values()), default=0.0)
         for message_id, (place, score) in ranked.items():
             totals[message_id] += settings.LIST_WEIGHTS[name] * max(score, 0) / max(top, 1e-9)

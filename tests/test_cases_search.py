@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import memdb
+from memdb.activate.retrieve import SEARCHES
 from memdb.errors import ScopeError
 from memdb.models.fakes import HashEncoder
 from memdb.records import Message, Scope
@@ -213,7 +214,7 @@ def test_case_21_a_question_sees_what_its_scope_allows(
         (open_memory(shared_file, scope=own, read_only=True), own),
     ]:
         question = "Where did Ana's parrot live in May 2023, in Porto?"
-        for channels in (None, *([channel] for channel in memdb.CHANNELS)):
+        for channels in (None, *([channel] for channel in SEARCHES)):
             found = memory.recall(question, k=50, scope=scope, channels=channels)
             assert sorted(contents(found)) == allowed, channels
             assert sorted(u.fact_text for e in found for u in e.facts) == allowed
@@ -225,7 +226,7 @@ def test_case_21_the_nearest_of_others_do_not_crowd_out_ones_own(memory: memdb.M
     many = [Message("Ana", f"The parrot sings, said {n}.", "2023-05-07") for n in range(300)]
     memory.add(many, scope=Scope(user="ben"))
     memory.add([Message("Ana", "A parrot came once.", "2023-05-07")], scope=Scope(user="ana"))
-    for channels in (None, *([channel] for channel in memdb.CHANNELS)):
+    for channels in (None, *([channel] for channel in SEARCHES)):
         found = memory.recall("the parrot sings on 7 May 2023", scope="ana", channels=channels)
         assert contents(found) == ["A parrot came once."], channels
 

@@ -24,7 +24,8 @@ LEVELS = [
     {"construct", "activate"},
     {"generate"},
     {"memory", "train"},
-    {"importers", "serve"},
+    {"importers"},
+    {"serve"},
     {"__main__"},
 ]
 LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}

@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument(
         "--channels", action="append", default=[], metavar="A,B", help="one more column: these channels alone"
     )
+    parser.add_argument("--sizes", metavar="A,B", help="of a benchmark in several sizes, these alone")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the memory files, use those there")
     try:
         return bench(**vars(parser.parse_args()))

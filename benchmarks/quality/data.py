@@ -11,7 +11,7 @@ import msgspec
 
 import memdb
 
-from .errors import DataMissing
+from .errors import BenchmarkError, DataMissing
 
 DATA_VARIABLE = "MEMDB_DATA"
 
@@ -24,7 +24,9 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """One question; `gold` are the ids of the messages it rests on, `asked_at` the clock it is asked by."""
+    """One question; `gold` are the ids of the messages it rests on, `asked_at` the clock it is asked by,
+    `stale` those of messages that say what held before.
+    """
 
     number: int
     text: str
@@ -32,6 +34,7 @@ class Question(msgspec.Struct, frozen=True):
     gold: tuple[str, ...]
     answer: str = ""
     asked_at: str | None = None
+    stale: tuple[str, ...] = ()
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -65,6 +68,17 @@ def find_files(benchmark: str, pattern: str, data: Path | None) -> list[Path]:
             return found
     places = " and ".join(str(folder / pattern) for folder in looked)
     raise DataMissing(f"no data for {benchmark}: looked for {places}", hint=hint)
+
+
+def chosen_sizes(conversations: Sequence[Conversation], sizes: str | None) -> list[Conversation]:
+    """The conversations named in a comma-separated list. Raises BenchmarkError for a name of none."""
+    if sizes is None:
+        return list(conversations)
+    wanted = [name.strip() for name in sizes.split(",") if name.strip()]
+    known = [one.name for one in conversations]
+    if not wanted or not set(wanted) <= set(known):
+        raise BenchmarkError(f"no size {sizes!r} in the data", hint=f"sizes: {', '.join(known)}")
+    return [one for one in conversations if one.name in wanted]
 
 
 def sha256(files: Sequence[Path]) -> str:

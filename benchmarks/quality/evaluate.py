@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -46,12 +46,14 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one retriever over all questions or one category."""
+    """The figures of one retriever over all questions or one category; times in milliseconds per question."""
 
     retriever: str
     group: str
     questions: int
     figures: dict[str, Estimate]
+    median_ms: float
+    mean_ms: float
 
 
 # What is reported: the sum of one value over the sum of another, or over a constant times the questions.
@@ -67,10 +69,13 @@ FIGURES: Final[Mapping[str, tuple[str, str | int]]] = {
     "QGMem Suff@10": ("sufficient", 1),
     "QGMem order-nDCG@10": ("order_ndcg@10", 1),
     "context tokens": ("context_tokens", 1),
+    "stale first": ("stale_first", 1),
 }
 
 
-def values(found: Sequence[Found], gold: Sequence[str], count: Callable[[str], int]) -> dict[str, float]:
+def values(
+    found: Sequence[Found], gold: Sequence[str], count: Callable[[str], int], stale: Sequence[str] = ()
+) -> dict[str, float]:
     """Every figure of one question; `count` gives the tokens of a text."""
     ranking = metrics.first_seen(piece.ids for piece in found)
     judged = metrics.qgmem_counts([piece.ids for piece in found], gold)
@@ -86,6 +91,7 @@ def values(found: Sequence[Found], gold: Sequence[str], count: Callable[[str], i
         "sufficient": float(judged.sufficient),
         "order_ndcg@10": judged.order_ndcg,
         "context_tokens": sum(count(piece.text) for piece in top),
+        "stale_first": metrics.stale_first(ranking, gold, stale),
     }
 
 
@@ -109,7 +115,7 @@ def ask(
         retriever=name,
         gold=question.gold,
         ranks=tuple(place.get(one) for one in question.gold),
-        values=values(found, question.gold, count),
+        values=values(found, question.gold, count, question.stale),
         milliseconds=milliseconds,
     )
 
@@ -157,24 +163,39 @@ def _note_models(known: dict[str, str], used: Mapping[str, str]) -> None:
             )
 
 
+Cluster = Callable[[Outcome], Hashable]
+
+
+def by_conversation(outcome: Outcome) -> Hashable:
+    """What is resampled as a whole: a conversation."""
+    return outcome.conversation
+
+
+def by_question(outcome: Outcome) -> Hashable:
+    """What is resampled as a whole: a question."""
+    return outcome.conversation, outcome.number
+
+
 def groups(outcomes: Iterable[Outcome]) -> list[str]:
     """`overall`, then the categories that occur."""
     return [OVERALL, *(str(one) for one in sorted({outcome.category for outcome in outcomes}))]
 
 
-def _sums(outcomes: Sequence[Outcome]) -> tuple[list[str], bootstrap.Array, bootstrap.Array, bootstrap.Array]:
-    """Retriever names, and per conversation, retriever and group: numerators, denominators, question counts.
+def _sums(
+    outcomes: Sequence[Outcome], by: Cluster
+) -> tuple[list[str], bootstrap.Array, bootstrap.Array, bootstrap.Array]:
+    """Retriever names, and per cluster, retriever and group: numerators, denominators, question counts.
 
-    The first two are [conversations, retrievers, groups, figures], the last [retrievers, groups].
+    The first two are [clusters, retrievers, groups, figures], the last [retrievers, groups].
     """
     names = list(dict.fromkeys(outcome.retriever for outcome in outcomes))
-    clusters = list(dict.fromkeys(outcome.conversation for outcome in outcomes))
+    clusters = {one: number for number, one in enumerate(dict.fromkeys(map(by, outcomes)))}
     labels = groups(outcomes)
     above = np.zeros((len(clusters), len(names), len(labels), len(FIGURES)))
     below = np.zeros_like(above)
     questions = np.zeros((len(names), len(labels)))
     for one in outcomes:
-        cluster, name = clusters.index(one.conversation), names.index(one.retriever)
+        cluster, name = clusters[by(one)], names.index(one.retriever)
         both = [0, labels.index(str(one.category))]
         above[cluster, name, both] += [one.values[top] for top, _ in FIGURES.values()]
         below[cluster, name, both] += [
@@ -195,9 +216,10 @@ def _estimates(value: bootstrap.Array, draws: bootstrap.Array) -> dict[str, Esti
     return {name: _estimate(one, bottom, top) for name, one, bottom, top in cells}
 
 
-def summarise(outcomes: Sequence[Outcome]) -> list[Row]:
-    """Figures of every retriever and group with intervals from resampling the conversations."""
-    names, above, below, questions = _sums(outcomes)
+def summarise(outcomes: Sequence[Outcome], by: Cluster = by_conversation) -> list[Row]:
+    """Figures of every retriever and group with intervals from resampling what `by` says."""
+    names, above, below, questions = _sums(outcomes, by)
+    times = _milliseconds(outcomes)
     draws = bootstrap.resampled(above, below, bootstrap.weights(len(above)))
     value = above.sum(axis=0) / below.sum(axis=0)
     return [
@@ -206,18 +228,22 @@ def summarise(outcomes: Sequence[Outcome]) -> list[Row]:
             group=group,
             questions=int(questions[i, j]),
             figures=_estimates(value[i, j], draws[:, i, j]),
+            median_ms=statistics.median(times[name, group]),
+            mean_ms=statistics.fmean(times[name, group]),
         )
         for i, name in enumerate(names)
         for j, group in enumerate(groups(outcomes))
     ]
 
 
-def gains(outcomes: Sequence[Outcome], over: str) -> dict[str, dict[str, Estimate]]:
+def gains(
+    outcomes: Sequence[Outcome], over: str, by: Cluster = by_conversation
+) -> dict[str, dict[str, Estimate]]:
     """What each other retriever gains over the one named, per figure, over all questions.
 
     The same resamples serve both sides, so the interval is that of the paired difference.
     """
-    names, above, below, _ = _sums(outcomes)
+    names, above, below, _ = _sums(outcomes, by)
     value = above[:, :, 0].sum(axis=0) / below[:, :, 0].sum(axis=0)
     draws = bootstrap.resampled(above[:, :, 0], below[:, :, 0], bootstrap.weights(len(above)))
     base = names.index(over)
@@ -228,9 +254,16 @@ def gains(outcomes: Sequence[Outcome], over: str) -> dict[str, dict[str, Estimat
     }
 
 
+def _milliseconds(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[float]]:
+    """The times of each retriever and group."""
+    times: dict[tuple[str, str], list[float]] = {}
+    for one in outcomes:
+        for group in (OVERALL, str(one.category)):
+            times.setdefault((one.retriever, group), []).append(one.milliseconds)
+    return times
+
+
 def median_milliseconds(outcomes: Iterable[Outcome]) -> dict[str, float]:
     """The median time per question of each retriever."""
-    times: dict[str, list[float]] = {}
-    for one in outcomes:
-        times.setdefault(one.retriever, []).append(one.milliseconds)
-    return {name: statistics.median(each) for name, each in times.items()}
+    times = _milliseconds(outcomes)
+    return {name: statistics.median(each) for (name, group), each in times.items() if group == OVERALL}

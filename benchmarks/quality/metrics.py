@@ -36,6 +36,13 @@ def all_hit(ranking: Sequence[str], gold: Collection[str], k: int) -> float:
     return float(_known(gold).issubset(ranking[:k]))
 
 
+def stale_first(ranking: Sequence[str], gold: Collection[str], stale: Collection[str]) -> float:
+    """1 if something stale stands above all gold, or alone, else 0."""
+    wanted, old = _known(gold), frozenset(stale)
+    first = next((one for one in ranking if one in wanted or one in old), None)
+    return float(first in old)
+
+
 def _dcg(relevances: Iterable[float]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(relevances, 1))
 

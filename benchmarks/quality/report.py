@@ -12,18 +12,30 @@ from rich.table import Table
 from rich.text import Text
 
 from .bootstrap import RESAMPLES
-from .evaluate import OVERALL, Estimate, Outcome, Row, gains, median_milliseconds, summarise
+from .evaluate import (
+    OVERALL,
+    Cluster,
+    Estimate,
+    Outcome,
+    Row,
+    by_conversation,
+    gains,
+    median_milliseconds,
+    summarise,
+)
 from .results import Facts
 
 MESSAGE_FIGURES: Final = ("R@5", "R@10", "R@100", "any@10", "all@10", "nDCG@10")
 QGMEM_FIGURES: Final = ("QGMem R@10", "QGMem P@10", "QGMem Suff@10", "QGMem order-nDCG@10")
+GROUP_FIGURES: Final = ("all@10", "R@10", "nDCG@10", "stale first")
 CATEGORY_FIGURES: Final = ("R@10", "nDCG@10")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What a run has to say; shares in [0, 1], times in milliseconds per question (median).
 
-    `gains` are differences to `baseline` over all questions, by retriever and figure.
+    `gains` are differences to `baseline` over all questions, by retriever and figure; `unscored` counts the
+    questions without gold by category; `resampled` says what the intervals are over.
     """
 
     facts: Facts
@@ -31,6 +43,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str
     gains: dict[str, dict[str, Estimate]]
     milliseconds: dict[str, float]
+    unscored: dict[str, int] = {}
+    resampled: str = "conversations"
 
     @property
     def overall(self) -> list[Row]:
@@ -38,14 +52,22 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return [row for row in self.rows if row.group == OVERALL]
 
 
-def report(facts: Facts, outcomes: Sequence[Outcome], baseline: str) -> Report:
-    """Figures, intervals and gains over `baseline`, computed from the outcomes."""
+def report(
+    facts: Facts,
+    outcomes: Sequence[Outcome],
+    baseline: str,
+    unscored: Mapping[str, int] | None = None,
+    by: Cluster = by_conversation,
+) -> Report:
+    """Figures, intervals (over what `by` says) and gains over `baseline`, computed from the outcomes."""
     return Report(
         facts=facts,
-        rows=summarise(outcomes),
+        rows=summarise(outcomes, by),
         baseline=baseline,
-        gains=gains(outcomes, baseline),
+        gains=gains(outcomes, baseline, by),
         milliseconds=median_milliseconds(outcomes),
+        unscored=dict(unscored or {}),
+        resampled="conversations" if by is by_conversation else "questions",
     )
 
 
@@ -59,6 +81,21 @@ def show(result: Report, categories: Mapping[int, str], console: Console) -> Non
     console.print(_messages(result))
     console.print(_qgmem(result))
     console.print(_by_category(result, categories))
+    console.print(_footing(result))
+
+
+def show_groups(result: Report, categories: Mapping[int, str], console: Console) -> None:
+    """Print a table for each category, every retriever a row with its figures and times."""
+    for group in dict.fromkeys(row.group for row in result.rows if row.group != OVERALL):
+        rows = [row for row in result.rows if row.group == group]
+        title = f"{categories.get(int(group), group)}: {rows[0].questions} questions, "
+        title += f"{result.unscored.get(group, 0)} more without gold, %"
+        table = _table(title, "retriever", *GROUP_FIGURES, "ms", "mean ms")
+        for row in rows:
+            cells = _shares(rows, row, [name for name in GROUP_FIGURES if name != "stale first"])
+            times = f"{row.median_ms:.1f}", f"{row.mean_ms:.1f}"
+            table.add_row(row.retriever, *cells, _cell(row.figures["stale first"]), *times)
+        console.print(table)
     console.print(_footing(result))
 
 
@@ -144,7 +181,7 @@ def _footing(result: Report) -> Text:
         f"memdb {facts.memdb_version}, code {facts.code_sha256[:8]}, data {facts.data_sha256[:8]}; {models}",
         f"{facts.conversations} conversations, {facts.messages} messages added in {facts.add_seconds:.1f} s, "
         f"{facts.seconds:.0f} s in all; left out without gold: {facts.unscored}",
-        f"intervals: 95 %, {RESAMPLES:,} resamples of conversations; gain: over {result.baseline}",
+        f"intervals: 95 %, {RESAMPLES:,} resamples of {result.resampled}; gain: over {result.baseline}",
         f"tokens: ten best texts, {facts.tokenizer}; ms: median per question",
         f"{machine.processor}, {machine.cores} cores, python {machine.python}, sqlite {machine.sqlite}",
     ]

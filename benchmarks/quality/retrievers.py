@@ -83,7 +83,8 @@ class Recall:
 def columns(extra: Sequence[str] = ()) -> dict[str, tuple[str, ...] | None]:
     """Names of memdb's columns and the channels each uses: dense, hybrid (all: None), and one per `extra`.
 
-    An extra column is a comma-separated list of channels. Raises BenchmarkError for an unknown name.
+    An extra column is a comma-separated list of channels, or of channels to do without, each after a minus.
+    Raises BenchmarkError for an unknown name.
     """
     chosen: dict[str, tuple[str, ...] | None] = {
         DENSE: tuple(name for name in memdb.CHANNELS if name.endswith("_dense")),
@@ -91,13 +92,18 @@ def columns(extra: Sequence[str] = ()) -> dict[str, tuple[str, ...] | None]:
     }
     for text in extra:
         names = tuple(name.strip() for name in text.split(",") if name.strip())
-        unknown = [name for name in names if name not in memdb.CHANNELS]
+        without = bool(names) and all(name.startswith("-") for name in names)
+        listed = [name.removeprefix("-") for name in names] if without else names
+        unknown = [name for name in listed if name not in memdb.CHANNELS]
         if unknown or not names:
             raise BenchmarkError(
                 f"no channel {', '.join(unknown or [repr(text)])}",
                 hint=f"channels: {', '.join(memdb.CHANNELS)}",
             )
-        chosen["+".join(names)] = names
+        if without:
+            chosen[HYBRID + "".join(names)] = tuple(name for name in memdb.CHANNELS if name not in listed)
+        else:
+            chosen["+".join(names)] = names
     return chosen
 
 
@@ -116,6 +122,7 @@ def in_memory_file(
         start = time.perf_counter()
         for session in conversation.sessions:
             memory.add(session.messages, session=session.name)
+        memory.update_traces()
         seconds = time.perf_counter() - start
         recalls = {name: Recall(memory, channels) for name, channels in chosen.items()}
         yield Prepared({**baselines, **recalls}, seconds, models)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -15,11 +16,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import memdb
 from memdb.serve.render import tell
 
-from . import locomo, plot, results, tokens
-from .data import Conversation, find_files, first_questions, sha256
+from . import factconsolidation, locomo, plot, results, tokens
+from .data import Conversation, chosen_sizes, find_files, first_questions, sha256
 from .errors import BenchmarkError, ChangedMeanwhile, DataMissing
-from .evaluate import Run, evaluate
-from .report import Report, report, show, to_json
+from .evaluate import Cluster, Run, by_conversation, by_question, evaluate
+from .report import Report, report, show, show_groups, to_json
 from .retrievers import Prepared, columns, in_memory_file
 
 RESULTS: Final = Path("memdb-bench.sqlite")
@@ -30,14 +31,29 @@ Prepare = Callable[[Conversation], AbstractContextManager[Prepared]]
 
 
 class Benchmark(msgspec.Struct, frozen=True):
-    """A benchmark: its files, how they are read, and what its categories are called."""
+    """A benchmark: its files, how they are read, what its categories are called; which columns it has
+    besides, what is resampled, and how it is shown.
+    """
 
     pattern: str
     load: Callable[[Sequence[Path]], list[Conversation]]
     categories: Mapping[int, str]
+    columns: tuple[str, ...] = ()
+    by: Cluster = by_conversation
+    show: Callable[[Report, Mapping[int, str], Console], None] = show
 
 
-BENCHMARKS: Final = {"locomo": Benchmark(locomo.PATTERN, locomo.load, locomo.CATEGORIES)}
+BENCHMARKS: Final = {
+    "locomo": Benchmark(locomo.PATTERN, locomo.load, locomo.CATEGORIES),
+    "factconsolidation": Benchmark(
+        factconsolidation.PATTERN,
+        factconsolidation.load,
+        factconsolidation.CATEGORIES,
+        columns=("-hops", "-hops,-traces"),
+        by=by_question,
+        show=show_groups,
+    ),
+}
 
 
 def bench(
@@ -50,16 +66,19 @@ def bench(
     limit: int | None = None,
     channels: Sequence[str] = (),
     keep: Path | None = None,
+    sizes: str | None = None,
 ) -> int:
     """Run a benchmark and print its tables (`json`: its report); the exit status.
 
     `data`: the folder or file, else MEMDB_DATA. `out`: the results file that the run is added to, else
     `memdb-bench.sqlite` here. `plot`: a picture to write. `limit`: questions in all. `channels`: one more
     column each, a comma-separated list. `keep`: a folder for the memory files; those found there are used as
-    they are. A request that cannot be met is told on stderr and gives 2.
+    they are. `sizes`: of a benchmark in several sizes these alone, comma-separated. A request that cannot be
+    met is told on stderr and gives 2.
     """
     try:
-        chosen = columns(channels)
+        benchmark = BENCHMARKS.get(name)
+        chosen = columns([*(benchmark.columns if benchmark else ()), *channels])
         with _folder(keep) as folder:
             result = measure(
                 name,
@@ -68,6 +87,7 @@ def bench(
                 out=out or RESULTS,
                 plot_file=plot,
                 limit=limit,
+                sizes=sizes,
                 options={"channels": " ".join(channels), "keep": None if keep is None else "yes"},
             )
     except BenchmarkError as error:
@@ -76,7 +96,7 @@ def bench(
     if json:
         print(to_json(result))
     else:
-        show(result, BENCHMARKS[name].categories, Console())
+        BENCHMARKS[name].show(result, BENCHMARKS[name].categories, Console())
     return 0
 
 
@@ -88,6 +108,7 @@ def measure(
     out: Path,
     plot_file: Path | None = None,
     limit: int | None = None,
+    sizes: str | None = None,
     options: Mapping[str, str | int | None] | None = None,
 ) -> Report:
     """Find the data, ask every question, add the run to `out`, draw.
@@ -100,7 +121,7 @@ def measure(
         raise BenchmarkError(f"--limit {limit} leaves no question")
     benchmark = BENCHMARKS[name]
     files = find_files(name, benchmark.pattern, data)
-    conversations = first_questions(benchmark.load(files), limit)
+    conversations = first_questions(chosen_sizes(benchmark.load(files), sizes), limit)
     if not any(question.gold for one in conversations for question in one.questions):
         raise DataMissing(f"no question with gold in {', '.join(map(str, files))}")
     if plot_file is not None:
@@ -112,10 +133,10 @@ def measure(
         run = evaluate(conversations, prepare, counter.count, step)
     if results.code_sha256() != code:
         raise ChangedMeanwhile("memdb was edited during the run", hint="nothing was kept; measure a copy")
-    asked = {"limit": limit, **(options or {})}
+    asked = {"limit": limit, "sizes": sizes, **(options or {})}
     facts = _facts(name, started_at, conversations, run, (code, sha256(files)), counter.name, asked)
     results.append(out, facts, run.outcomes)
-    finished = report(facts, run.outcomes, _baseline(run))
+    finished = report(facts, run.outcomes, _baseline(run), _unscored(conversations), benchmark.by)
     if plot_file is not None:
         plot.draw(finished, benchmark.categories, plot_file)
     return finished
@@ -125,6 +146,13 @@ def _baseline(run: Run) -> str:
     """The retriever the others are compared with: the strong baseline, else the first."""
     names = [outcome.retriever for outcome in run.outcomes]
     return STRONG_BASELINE if STRONG_BASELINE in names else names[0]
+
+
+def _unscored(conversations: Sequence[Conversation]) -> dict[str, int]:
+    """How many questions of each category have no gold."""
+    return Counter(
+        str(question.category) for one in conversations for question in one.questions if not question.gold
+    )
 
 
 def _facts(

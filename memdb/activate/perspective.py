@@ -10,10 +10,18 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from memdb.records import Query
+
 _FIRST_PERSON = re.compile(r"\b(?:I|my|me|mine|we|our)\b", re.IGNORECASE)
 _ASKS = re.compile(
     r"[?\uff1f\u061f]|^\W*(?:wh(?:at|en|ere|o|om|ose|ich|y)|how|is|are|was|were|do|does|did|has|have|had"
     r"|can|could|will|would|should)\b",
+    re.IGNORECASE,
+)
+_PAST = re.compile(
+    r"\b(?:used\sto|(?:previous|former|original|initial)(?:ly)?|earlier|at\sfirst|first|before|ago|once|until"
+    r"|in\sthe\spast|histor(?:y|ical)|chang(?:e|ed|es|ing)|no\slonger|any\s?more|(?:back|by)\sthen"
+    r"|at\sthe\stime|(?<!how\s)old)\b",
     re.IGNORECASE,
 )
 _LONGEST_NAME = 100  # characters of a name that is looked for
@@ -46,6 +54,11 @@ def asked_of(question: str, speakers: Sequence[str]) -> str | None:
 def asks(question: str) -> bool:
     """Whether `question` is one, and not words to search for."""
     return _ASKS.search(question) is not None
+
+
+def asks_of_past(query: Query) -> bool:
+    """Whether a question may be about what held once: it says so, or names a time."""
+    return bool(query.times) or _PAST.search(query.text) is not None
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from memdb import settings
-from memdb.activate.perspective import asks
+from memdb.activate.expand import find_chains
+from memdb.activate.perspective import asks, asks_of_past
 from memdb.language.slots import still_holds
 from memdb.language.terms import STOP_WORDS, fold, question_terms
 from memdb.models.ports import Encoder
@@ -17,7 +18,9 @@ from memdb.records import ChannelHit, Evidence, Interval, Message, Query, Scope,
 from memdb.store import indexes, rows
 from memdb.store.connection import Database
 
-CHANNELS: Final = ("message_lexical", "message_dense", "unit_lexical", "unit_dense", "unit_attribute")
+SEARCHES: Final = ("message_lexical", "message_dense", "unit_lexical", "unit_dense", "unit_attribute")
+# `hops` adds chains of facts; `traces` finds nothing itself: it puts what was replaced behind what holds.
+CHANNELS: Final = (*SEARCHES, "hops", "traces")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +42,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def retrieve(
     database: Database, encoder: Encoder | None, scale: float, request: Request
 ) -> tuple[Evidence, ...]:
-    """The evidence for a question, best first: one statement against the tables."""
+    """The evidence for a question, best first: one statement against the tables, which is given the chains.
+
+    For the channel `hops` a small statement before it asks whether a chain can start from what the question
+    names; only where one can, another follows the graph.
+    """
     values = _bindings(encoder, scale, request)
+    if encoder is not None and "hops" in request.channels and asks(request.query.text):
+        found_chains = find_chains(database, encoder, scale, request.query.text, _seen(request))
+        values["chains"] = json.dumps([(unit, one.score) for one in found_chains for unit in one.units])
     with database.reader() as connection:
         found = indexes.hybrid(connection, values)
         return tuple(_evidence(rank, row) for rank, row in enumerate(found, 1))
@@ -51,25 +61,34 @@ def match_expression(terms: Sequence[str]) -> str:
     return " OR ".join(f'"{term}"' for term in terms) or '""'
 
 
-def _bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[str, indexes.Value]:
-    query = request.query
-    names = [("entity", name) for name in query.entities] + [("location", name) for name in query.locations]
-    terms = match_expression(question_terms(query.text, stop=STOP_WORDS, limit=settings.MAX_QUESTION_TERMS))
-    as_of = request.as_of or (rows.EARLIEST_KEY, rows.UNKNOWN_KEY)
+def _seen(request: Request) -> dict[str, indexes.Value]:
+    """The bindings that say what a question may see: whose memory, and said from when until when."""
+    said_from, said_until = request.as_of or (rows.EARLIEST_KEY, rows.UNKNOWN_KEY)
     scope = request.scope or Scope()
-    values: dict[str, indexes.Value] = {
+    return {
         "everyone": request.scope is None,
         "user": scope.user,
         "agent": scope.agent,
         "run": scope.run,
-        "said_from": as_of[0],
-        "said_until": as_of[1],
+        "said_from": said_from,
+        "said_until": said_until,
+    }
+
+
+def _bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[str, indexes.Value]:
+    query = request.query
+    names = [("entity", name) for name in query.entities] + [("location", name) for name in query.locations]
+    terms = match_expression(question_terms(query.text, stop=STOP_WORDS, limit=settings.MAX_QUESTION_TERMS))
+    values: dict[str, indexes.Value] = {
+        **_seen(request),
         "n": max(settings.CHANNEL_DEPTH, request.k),
         "k": request.k,
         "kappa": settings.RRF_KAPPA,
         "weights": json.dumps(settings.LIST_WEIGHTS),
         "speaker": request.speaker,
         "speaker_bonus": settings.SPEAKER_BONUS,
+        "newest_first": "traces" in request.channels and not asks_of_past(query),
+        "chains": "[]",
         "terms": terms,
         # What the next message states was said later than this one: a question as of then must not see it.
         "message_terms": terms if request.as_of is None else f"{{own question prompt context}} : ({terms})",
@@ -86,7 +105,7 @@ def _bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[s
     }
     fields = settings.FIELD_WEIGHTS if asks(query.text) else settings.SEARCH_FIELD_WEIGHTS
     values |= {f"w_{field}": weight for field, weight in fields.items()}
-    values |= {channel: channel in request.channels for channel in CHANNELS}
+    values |= {channel: channel in request.channels for channel in SEARCHES}
     return values | _vectors(encoder, scale, request.dense_text, [name for _, name in names])
 
 

@@ -62,6 +62,9 @@ _WHERE: Final = re.compile(
 _KIND_OF: Final = re.compile(
     r"(?P<kind>(?:a|an|the)\s(?:[a-z][a-z-]*\s){0,2}(?P<head>[a-z][a-z-]*)\sof)\s(?P<value>\S.*)"
 )
+_KNOWN_FOR: Final = re.compile(
+    r"(?P<kind>(?:best\s|well\s|most\s|also\s)?(?:famous|known|renowned|notable|noted)\sfor)\s(?P<value>\S.*)"
+)
 _TAIL: Final = re.compile(r"[\s,;:!?…\"”)]+\Z")
 _STOP: Final = re.compile(r"(?:(?<=\.)|(?<!\b[A-Z]))\.\Z")  # a full stop, not the point of "D.C."
 _NOW: Final = re.compile(r"\A(?:now|currently|still|actually)\s", re.IGNORECASE)
@@ -224,7 +227,9 @@ def _slotted(subject: str, predicate: str, value: str, *, copula: bool) -> Tripl
     """Holder, slot and value: "X's S is V" and "the S of X is V" are both (X, S is, V)."""
     subject = subject.strip()
     kind = _KIND_OF.fullmatch(value)
-    if kind and kind["head"] not in _QUANTITIES:
+    if copula and (known := _KNOWN_FOR.fullmatch(value)):
+        predicate, value = f"{predicate} {known['kind']}", known["value"]
+    elif kind and kind["head"] not in _QUANTITIES:
         predicate, value = f"{predicate} {kind['kind']}", kind["value"]
     if copula:
         if named := _THAT.fullmatch(subject):

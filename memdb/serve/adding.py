@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 from typing import Final
 
 from rich.console import Console
@@ -45,15 +46,16 @@ class Adding:
         """What was stored so far, a record for each session."""
         return list(self._done.values())
 
-    def run(self, inputs: Sequence[str], *, ignore_unknown: bool, out: Console) -> None:
+    def run(self, inputs: Sequence[str], *, ignore_unknown: bool, out: Console, form: str = "json") -> None:
         """Store what can be stored of all inputs, and tell what cannot on `out`.
 
         Everything that `done` counts is durable, also when an error or an interruption ends it early.
         """
         waiting: dict[str, list[Message]] = {}
+        opening = partial(opened, ignore_unknown=ignore_unknown, form=form)
         with ExitStack() as stack:
             memory: Memory | None = None
-            for given in stack.enter_context(closing(self._items(inputs, ignore_unknown, out))):
+            for given in stack.enter_context(closing(self._items(inputs, opening, out))):
                 waiting.setdefault(given.session or self._session, []).append(given.message)
                 if sum(map(len, waiting.values())) >= settings.ADD_BATCH_MESSAGES:
                     memory = memory or stack.enter_context(self._open())
@@ -62,12 +64,12 @@ class Adding:
                 self._flush(memory or stack.enter_context(self._open()), waiting)
 
     def _items(
-        self, inputs: Sequence[str], ignore_unknown: bool, out: Console
+        self, inputs: Sequence[str], opening: Callable[[str], AbstractContextManager[Input]], out: Console
     ) -> Generator[Given, None, None]:
         with _progress(out) as step:
             for path in inputs:
                 try:
-                    with opened(path, ignore_unknown=ignore_unknown) as source:
+                    with opening(path) as source:
                         yield from self._accepted(source, out, step)
                 except InputError as error:
                     self._refuse(Refused("", error.message, error.hint, whole=True), out)

@@ -57,6 +57,9 @@ def commands(context: click.Context) -> int | None:
 @commands.command(short_help="Store conversations.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+@click.option(
+    "--format", "form", type=click.Choice(["json", "facts"]), default="json", help="What INPUT is written in."
+)
 @click.option("--session", default="default", metavar="NAME", help="Session of messages that name none.")
 @click.option("--source", default="", metavar="NAME", help="Where the conversation was imported from.")
 @scope_options
@@ -65,15 +68,18 @@ def commands(context: click.Context) -> int | None:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print what was stored as JSON, a line for each session."
 )
-def add(file: Path, inputs: tuple[str, ...], as_json: bool, ignore_unknown: bool, **options: Any) -> int:
+def add(file: Path, inputs: tuple[str, ...], as_json: bool, form: str, **options: Any) -> int:
     """Store conversations in FILE, which is made if there is none.
 
     INPUT is a JSON file, or - for standard input: an array of messages, {"session": ..., "messages": [...]},
     {"sessions": [...]}, or JSON Lines with one message a line. A message is {"speaker": ..., "content": ...}
     and, if known, "said_at", "id", "role", "image_caption", "location"; outside a session also "session".
+    With --format facts INPUT is a numbered list, a fact a line: "12. Ana lives in Porto."; its numbers are
+    the clock.
 
-    A JSON document is taken whole or not at all. A line that cannot be used does not lose the others: it is
-    reported, and the exit code is 4. Messages whose id the session has already are not stored again.
+    A JSON document or a list is taken whole or not at all. A line of JSON Lines that cannot be used does not
+    lose the others: it is reported, and the exit code is 4. Messages whose id the session has already are not
+    stored again.
     """
     from memdb.serve import render
     from memdb.serve.adding import Adding
@@ -83,7 +89,8 @@ def add(file: Path, inputs: tuple[str, ...], as_json: bool, ignore_unknown: bool
     memory = partial(_open, file, _scope(options), encoder=options["encoder"], writing=True, create=True)
     adding = Adding(memory, session=options["session"], source=options["source"], keep_ids=as_json)
     try:
-        adding.run(inputs or ("-",), ignore_unknown=ignore_unknown, out=render.console(stderr=True))
+        out = render.console(stderr=True)
+        adding.run(inputs or ("-",), ignore_unknown=options["ignore_unknown"], form=form, out=out)
     except BaseException:
         if adding.done:
             _print_added(adding.done, as_json)
@@ -304,9 +311,10 @@ def verify(file: Path, as_json: bool) -> int:
 @click.option(
     "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the memory files, use those there."
 )
+@click.option("--sizes", metavar="A,B", help="Of a benchmark in several sizes, these alone: 6k,32k.")
 @click.option("--json", is_flag=True, help="Print the report as JSON.")
 def bench(name: str, data: Path | None, **options: Any) -> int:
-    """Run the benchmark NAME (locomo) on data in a folder or file of yours, and print its tables."""
+    """Run the benchmark NAME (locomo, factconsolidation) on data of yours, and print its tables."""
     from memdb.serve.benching import find_bench
 
     return find_bench()(name, data, **options)

@@ -1,4 +1,5 @@
-"""Messages out of JSON: a document, which is taken whole or not at all, or JSON Lines, one message a line.
+"""Messages out of JSON: a document, which is taken whole or not at all, or JSON Lines, one message a line. Or
+out of a numbered list of facts, which is taken like a document.
 
 Every message is checked here, where its place in the input is known.
 """
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from memdb.construct.admit import admit, name
 from memdb.errors import InputError, MessageError
+from memdb.importers.numbered import numbered_facts
 from memdb.records import Message
 from memdb.serve.streams import reason
 
@@ -54,13 +56,20 @@ class Input:
     """An open input. `size` is in bytes, None when nobody knows."""
 
     def __init__(
-        self, name: str, raw: BinaryIO, *, size: int | None = None, ignore_unknown: bool = False
+        self,
+        name: str,
+        raw: BinaryIO,
+        *,
+        size: int | None = None,
+        ignore_unknown: bool = False,
+        form: str = "json",
     ) -> None:
         self.name = name
         self.size = size
         self._raw = raw
         self._text = _decoded(name, raw)
         self._ignore_unknown = ignore_unknown
+        self._form = form
 
     def position(self) -> int:
         """How many bytes have been read, 0 when nobody knows the size."""
@@ -68,11 +77,41 @@ class Input:
 
     def items(self) -> Iterator[Given | Refused]:
         """What the input holds, in order."""
+        if self._form == "facts":
+            yield from self._facts()
+            return
         number, head = self._first_line()
         if _is_document(self.name, head):
             yield from self._document("\n" * (number - 1) + head + self._text.read())
         elif head:
             yield from self._lines(number, head)
+
+    def _facts(self) -> Iterator[Given | Refused]:
+        try:
+            given = [self._fact(message) for message in numbered_facts(self._text_lines())]
+        except InputError as error:
+            yield Refused(self.name, error.message, error.hint, whole=True)
+        else:
+            yield from given
+
+    def _text_lines(self) -> Iterator[str]:
+        number = 0
+        while line := self._text.readline(MAX_LINE_CHARS + 1):
+            number += 1
+            try:
+                self._complete(line)
+                _require_utf8(line)
+            except InputError as error:
+                raise InputError(f"line {number}: {error.message}", hint=error.hint) from error
+            yield line
+
+    def _fact(self, message: Message) -> Given:
+        try:
+            admit([message])
+        except MessageError as error:
+            reason = error.message.removeprefix(f"message {error.position}: ")
+            raise InputError(f"{message.id}: {reason}", hint=error.hint) from error
+        return Given(None, message)
 
     def detach(self) -> None:
         """Leave the bytes' stream open for whoever owns it."""
@@ -139,18 +178,19 @@ class Input:
 
 
 @contextmanager
-def opened(path: str, *, ignore_unknown: bool) -> Iterator[Input]:
+def opened(path: str, *, ignore_unknown: bool, form: str = "json") -> Iterator[Input]:
     """An input by its path, `-` for standard input. Raises `InputError` when it cannot be opened."""
     if path == STDIN:
         with readable(STDIN_NAME, hint="pipe a JSON file in, or name one"):
-            given = Input(STDIN_NAME, sys.stdin.buffer, ignore_unknown=ignore_unknown)
+            given = Input(STDIN_NAME, sys.stdin.buffer, ignore_unknown=ignore_unknown, form=form)
             try:
                 yield given
             finally:
                 given.detach()
         return
     with readable(path, hint="give a JSON file, or - for standard input"), Path(path).open("rb") as raw:
-        yield Input(path, raw, size=os.fstat(raw.fileno()).st_size or None, ignore_unknown=ignore_unknown)
+        size = os.fstat(raw.fileno()).st_size or None
+        yield Input(path, raw, size=size, ignore_unknown=ignore_unknown, form=form)
 
 
 @contextmanager
@@ -190,9 +230,13 @@ def _is_document(name: str, head: str) -> bool:
     return isinstance(found, dict) and not found.keys().isdisjoint({"messages", "sessions"})
 
 
-def _parse(text: str) -> object:
+def _require_utf8(text: str) -> None:
     if _NOT_UTF8.search(text):
         raise InputError("is not UTF-8", hint="save it as UTF-8")
+
+
+def _parse(text: str) -> object:
+    _require_utf8(text)
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -21,6 +21,8 @@ import msgspec
 from apsw import Connection as Connection
 
 from memdb import errors, settings
+from memdb.language.slots import holds_one_value, same_value
+from memdb.language.terms import fold
 
 T = TypeVar("T")
 _MOST_REMEMBERED = 64  # results that `remembered` keeps for one connection
@@ -99,6 +101,7 @@ class Database:
             connection.set_busy_timeout(self._busy_timeout_ms)
             harden(connection)
             load_vectors(connection)
+            add_functions(connection)
             limit_cache(connection, settings.CACHE_KIB if flags & _READ_WRITE else settings.READER_CACHE_KIB)
         except BaseException:
             connection.close()
@@ -366,6 +369,23 @@ def load_vectors(connection: apsw.Connection) -> None:
         connection.load_extension(os.path.join(spec.submodule_search_locations[0], "vec0"))
     finally:
         connection.enable_load_extension(False)
+
+
+def add_functions(connection: apsw.Connection) -> None:
+    """What statements ask of the language; nothing in a file can call them. Of what is no text, NULL."""
+    functions: dict[str, Callable[[str], str | bool]] = {
+        "fold": fold,
+        "same_value": same_value,
+        "holds_one_value": holds_one_value,
+    }
+    for name, function in functions.items():
+        connection.create_scalar_function(
+            name, _of_text(function), 1, deterministic=True, flags=apsw.SQLITE_DIRECTONLY
+        )
+
+
+def _of_text(function: Callable[[str], str | bool]) -> Callable[..., str | int | None]:
+    return lambda value: function(value) if isinstance(value, str) else None
 
 
 def limit_cache(connection: apsw.Connection, kib: int) -> None:

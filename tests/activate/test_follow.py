@@ -8,6 +8,7 @@ import pytest
 
 import memdb
 from memdb import Message, Scope, Trace
+from memdb.activate.retrieve import CHANNELS
 from memdb.errors import Closed, InputError, MemdbWarning, ScopeError, TimeError
 from memdb.models.fakes import HashEncoder
 from tests.conftest import OpenMemory
@@ -190,13 +191,86 @@ def test_moments_and_serial_numbers_are_two_orders(memory: memdb.Memory) -> None
     assert marks(memory, as_of="serial-5")["lima of Ana"] == [True]
 
 
-def test_marks_change_no_rank(memory: memdb.Memory) -> None:
+def test_traces_change_the_order_alone(memory: memdb.Memory) -> None:
+    found = memory.recall("Where does Ana live?", k=50)
+    without = memory.recall("Where does Ana live?", k=50, channels=CHANNELS[:-1])
     with memory._database.atomic() as connection:
-        before = [(e.source, e.score) for e in memory.recall("Where does Ana live?", k=50)]
         connection.execute("DELETE FROM trace_unit")
     after = memory.recall("Where does Ana live?", k=50)
-    assert [(e.source, e.score) for e in after] == before
+    assert [(e.source, e.score) for e in after] == [(e.source, e.score) for e in without]
+    assert {e.source for e in after} == {e.source for e in found}
+    assert [e.source for e in after] != [e.source for e in found]
     assert not any(e.superseded for e in after)
+
+
+# --- What was replaced, in the ranking
+
+
+def homes(memory: memdb.Memory, question: str, **asked: Any) -> list[str | None]:
+    """The messages on where Ana lives, as they are ranked."""
+    found = [one.source[0].id for one in memory.recall(question, k=50, **asked)]
+    return [id for id in found if id in ("oslo", "again", "moved")]
+
+
+@pytest.fixture
+def moved(open_memory: OpenMemory) -> memdb.Memory:
+    """The old claims are nearer to a question than the new one."""
+    memory = open_memory()
+    memory.add(
+        [
+            Message("facts", "Ana lives in Oslo.", "serial-1", id="oslo"),
+            Message("facts", "Ana lives in Oslo.", "serial-2", id="again"),
+            Message("facts", "Ana lives in Rome, by the river, with two cats.", "serial-3", id="moved"),
+            *(Message("facts", f"Remark {n} on the weather.", f"serial-{10 + n}") for n in range(5)),
+        ]
+    )
+    return memory
+
+
+def test_what_holds_comes_before_what_it_replaced(moved: memdb.Memory) -> None:
+    assert homes(moved, "Where does Ana live?", channels=CHANNELS[:5])[0] != "moved"
+    assert homes(moved, "Where does Ana live?")[0] == "moved"
+    found = moved.recall("Where does Ana live?", k=50)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert {one.source[0].id for one in found if one.superseded} == {"oslo", "again"}
+
+
+def test_a_question_about_the_past_gets_the_past(moved: memdb.Memory) -> None:
+    question = "Where did Ana live before?"
+    assert homes(moved, question) == homes(moved, question, channels=CHANNELS[:5])
+
+
+def test_as_of_then_the_latest_by_then_holds(moved: memdb.Memory) -> None:
+    assert set(homes(moved, "Where does Ana live?", as_of="serial-2")) == {"oslo", "again"}
+    scores = [one.score for one in moved.recall("Where does Ana live?", k=50, as_of="serial-2")]
+    plain = moved.recall("Where does Ana live?", k=50, as_of="serial-2", channels=CHANNELS[:5])
+    assert scores == [one.score for one in plain]
+
+
+def test_a_message_that_also_says_what_holds_keeps_its_place(open_memory: OpenMemory) -> None:
+    memory = open_memory()
+    memory.add(
+        [
+            Message("facts", "Ana lives in Oslo. Ana works for Acme.", "serial-1", id="both"),
+            Message("facts", "Ana lives in Rome, by the river, with two cats.", "serial-2", id="moved"),
+        ]
+    )
+    for question in ("Where does Ana live?", "Whom does Ana work for?"):
+        plain = memory.recall(question, channels=CHANNELS[:5])
+        assert [one.score for one in memory.recall(question)] == [one.score for one in plain]
+
+
+def test_what_was_said_again_is_not_replaced(open_memory: OpenMemory) -> None:
+    memory = open_memory()
+    homes_said = ("Oslo", "Rome", "Oslo")
+    memory.add(
+        [
+            Message("facts", f"Ana lives in {home}.", f"serial-{n}", id=str(n))
+            for n, home in enumerate(homes_said)
+        ]
+    )
+    found = [one.source[0].id for one in memory.recall("Where does Ana live?")]
+    assert found[-1] == "1"
 
 
 def test_a_scope_sees_its_own_traces(open_memory: OpenMemory) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memdb.activate.perspective import as_speaker, asked_of, asks
+from memdb.activate.perspective import as_speaker, asked_of, asks, asks_of_past
+from memdb.records import Interval, Query, TimeConstraint
 from tests import strategies
 
 TWO = ("Ana", "Ben Moor")
@@ -77,3 +80,43 @@ def test_what_asks(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "parrot", "whatever works", "Isabel", "my parrot", "howl"])
 def test_what_is_a_search_for_words(text: str) -> None:
     assert not asks(text)
+
+
+def past(question: str, times: tuple[TimeConstraint, ...] = ()) -> bool:
+    return asks_of_past(Query(text=question, times=times))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where did Ana use to live? She used to live somewhere.",
+        "Who was the previous director of Acme?",
+        "Where did Ana live before?",
+        "What was her former name?",
+        "Who led Acme originally?",
+        "How has her job changed?",
+        "What was Ana's old job?",
+        "Where did they live back then?",
+    ],
+)
+def test_a_question_may_be_about_what_held_once(question: str) -> None:
+    assert past(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where does Ana live?",
+        "Which city did Oscar die in?",
+        "How old is Ana?",
+        "Who performed Past Masters?",
+        "",
+    ],
+)
+def test_the_tense_of_a_verb_is_not_enough(question: str) -> None:
+    assert not past(question)
+
+
+def test_a_time_in_a_question_is() -> None:
+    day = dt.date(2023, 5, 7)
+    assert past("Where did Ana live?", (TimeConstraint("fact", Interval(day, day, "day")),))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import memdb
+from memdb.activate.retrieve import SEARCHES
 from memdb.errors import Damaged, MemdbWarning
 from memdb.models.fakes import HashEncoder
 from memdb.records import Evidence, Message, Scope
@@ -47,6 +48,7 @@ class Dice:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.beside = random.Random(seed)
 
     def text(self) -> str:
         return " ".join(self.random.choices(WORDS, k=self.random.randint(1, 5)))
@@ -80,10 +82,14 @@ class Dice:
         axis, name, _ = self.label()
         return axis, self.random.choice([name, name.lower(), "Else"]), self.random.choice(CODES)
 
+    def chains(self) -> list[tuple[int, float]]:
+        roll = self.beside
+        return [(roll.randint(1, 40), roll.choice([0.5, 1.0, 1.7])) for _ in range(roll.randint(0, 4))]
+
     def ask(self) -> Ask:
         roll = self.random
         keys = [(1 << 63) - 1] * 3 + [19_480 * 86_400_000_000 - 1, 19_490 * 86_400_000_000, 3]
-        channels = roll.sample(memdb.CHANNELS, roll.choice([1, 3, 5, 5, 5]))
+        channels = roll.sample(SEARCHES, roll.choice([1, 3, 5, 5, 5]))
         return Ask(
             terms=" OR ".join(f'"{word}"' for word in roll.sample(WORDS, roll.randint(1, 3))),
             code=self.code(),
@@ -95,6 +101,7 @@ class Dice:
             n=roll.choice([2, 5, 100, 100]),
             k=roll.choice([1, 4, 50]),
             speaker=roll.choice([None, "A"]),
+            chains=self.chains(),
         )
 
 
@@ -125,7 +132,8 @@ def test_the_statement_is_the_reference(memory: memdb.Memory, seed: int) -> None
 def test_the_reference_sees_every_channel_and_ties() -> None:
     """That the comparison above is not one of empty lists."""
     asked = [Dice(seed).ask() for seed in range(25)]
-    assert {channel for one in asked for channel in one.channels} == set(memdb.CHANNELS)
+    assert {channel for one in asked for channel in one.channels} == set(SEARCHES)
+    assert any(one.chains for one in asked)
     assert any(one.names and one.times and one.code for one in asked)
 
 
@@ -317,12 +325,34 @@ def on_tables(ran: Sequence[str]) -> list[str]:
 
 
 def test_a_recall_is_one_statement(chat: memdb.Memory, traced: list[str]) -> None:
-    chat.recall(QUESTION)
+    chat.recall("parrot")
     assert len(on_tables(traced)) == 2, "the first one also reads who speaks"
-    for question in (QUESTION, "Where is Ines?", "", "parrot " * 1_000):
+    for question in ("who sings to the parrot?", "Ines", "", "parrot " * 1_000):
         traced.clear()
         chat.recall(question)
         assert on_tables(traced) == [indexes.statement("hybrid")]
+
+
+def test_a_question_that_names_something_asks_first_whether_a_chain_can_start(
+    chat: memdb.Memory, traced: list[str]
+) -> None:
+    chat.recall("parrot")
+    for question in (QUESTION, "Where is Ines?"):
+        traced.clear()
+        chat.recall(question)
+        assert on_tables(traced) == [indexes.statement("chain_starts"), indexes.statement("hybrid")]
+        traced.clear()
+        chat.recall(question, channels=SEARCHES)
+        assert on_tables(traced) == [indexes.statement("hybrid")]
+
+
+def test_only_where_a_chain_can_start_the_graph_is_followed(chat: memdb.Memory, traced: list[str]) -> None:
+    chat.add([Message("Ana", "Ines is married to Karl."), Message("Ana", "Karl works at Acme.")])
+    chat.recall("parrot")
+    traced.clear()
+    chat.recall("Where does the husband of Ines work?")
+    names = ("chain_starts", "hops", "hybrid")
+    assert on_tables(traced) == [indexes.statement(name) for name in names]
 
 
 def test_who_speaks_is_read_again_only_when_the_file_changed(
@@ -335,11 +365,11 @@ def test_who_speaks_is_read_again_only_when_the_file_changed(
         writer.add([Message(name, "I play chess.")])
         traced.clear()
         found = chat.recall(f"What does {name} play?")
-        assert len(on_tables(traced)) == 2
+        assert len(on_tables(traced)) == 3
         assert found[0].speaker == name
         traced.clear()
         chat.recall(QUESTION)
-        assert len(on_tables(traced)) == 1
+        assert len(on_tables(traced)) == 2
 
 
 def places(found: Sequence[Evidence]) -> dict[tuple[str, str | None], tuple[int, float]]:
@@ -350,7 +380,7 @@ def places(found: Sequence[Evidence]) -> dict[tuple[str, str | None], tuple[int,
     }
 
 
-@pytest.mark.parametrize("off", memdb.CHANNELS)
+@pytest.mark.parametrize("off", SEARCHES)
 def test_a_channel_switched_off_changes_no_other(chat: memdb.Memory, off: str) -> None:
     everything = places(list(chat.recall(QUESTION, k=100)))
     without = places(list(chat.recall(QUESTION, k=100, channels=[c for c in memdb.CHANNELS if c != off])))
@@ -367,7 +397,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("off", memdb.CHANNELS)
+@pytest.mark.parametrize("off", SEARCHES)
 def test_a_channel_switched_off_does_not_touch_its_index(
     chat: memdb.Memory, open_memory: OpenMemory, off: str
 ) -> None:
@@ -422,7 +452,7 @@ def test_evidence_says_what_was_said_and_what_was_made_of_it(chat: memdb.Memory)
     assert fact.fact_time == first.fact_time
     assert [str(interval.start) for interval in first.fact_time] == ["2023-05-07"]
     assert "Porto" in fact.locations
-    assert set(first.channels) == set(memdb.CHANNELS)
+    assert set(first.channels) == set(SEARCHES)
 
 
 def test_the_one_speaker_a_question_names_gets_the_bonus(chat: memdb.Memory) -> None:

@@ -35,6 +35,11 @@ FACTS = [
     ("Thomas Kyd was born in the city of London.", ("Thomas Kyd", "was born in the city of", "London")),
     ("Ana ate a bowl of soup", ("Ana", "ate a bowl of", "soup")),
     ("Ana bought a lot of books", ("Ana", "bought", "a lot of books")),
+    # what somebody is known for goes with it too
+    ("Stephen Crane is famous for The Red Badge of Courage.",
+     ("Stephen Crane", "is famous for", "The Red Badge of Courage")),
+    ("Ana is best known for her paintings", ("Ana", "is best known for", "her paintings")),
+    ("Ana works famous for", ("Ana", "works", "famous for")),
     # plain verbs
     ("Chanel was founded by Coco Chanel.", ("Chanel", "was founded by", "Coco Chanel")),
     ("Ana lives in Rome.", ("Ana", "lives in", "Rome")),

@@ -315,3 +315,38 @@ def test_what_was_stored_is_told_when_a_later_batch_fails(cli, tmp_path, lines, 
     assert result.exit_code == 1
     assert result.stdout.startswith("stored 2 new messages")
     assert result.stderr == "memdb: the disk is full; hint: free some space\n"
+
+
+# --- Numbered lists of facts
+
+LIST = "Here is a list of facts:\n4. Ana lives in Porto.\n1) Ben works\n   at Acme.\n"
+
+
+def test_a_numbered_list_is_added(cli, tmp_path):
+    (tmp_path / "facts.txt").write_text(LIST)
+    for source, stdin in ((tmp_path / "facts.txt", None), ("-", LIST)):
+        path = tmp_path / f"{len(str(source))}.memdb"
+        result = cli("add", path, source, "--format", "facts", "--session", "list", stdin=stdin)
+        assert result.exit_code == 0, result.stderr
+        shown = json.loads(cli("show", path, "list", "--json").stdout)
+        assert [(one["id"], one["said_at"], one["content"]) for one in shown] == [
+            ("fact-4", "serial-4", "Ana lives in Porto."),
+            ("fact-1", "serial-1", "Ben works at Acme."),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"1. a\n1. b\n", "line 2: the number 1 stands on line 1 already"),
+        (b"nothing", "holds no numbered fact"),
+        (b"1. a\n2. \xff\n", "line 2: is not UTF-8"),
+        (b"1. a\n2. " + b"x" * 1_000_001, "fact-2: "),
+    ],
+)
+def test_a_list_is_taken_whole_or_not_at_all(cli, tmp_path, text, told):
+    (tmp_path / "facts.txt").write_bytes(text)
+    result = cli("add", tmp_path / "m.memdb", tmp_path / "facts.txt", "--format", "facts")
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert not (tmp_path / "m.memdb").exists()

@@ -16,7 +16,19 @@ def test_options_reach_the_benchmark(cli, monkeypatch):
     monkeypatch.setattr(
         "memdb.serve.benching.find_bench", lambda: lambda *args, **more: seen.append((args, more)) or 0
     )
-    options = ["--out", "o.sqlite", "--plot", "p.png", "--limit", "5", "--keep", "k", "--json"]
+    options = [
+        "--out",
+        "o.sqlite",
+        "--plot",
+        "p.png",
+        "--limit",
+        "5",
+        "--keep",
+        "k",
+        "--json",
+        "--sizes",
+        "6k",
+    ]
     channels = ["--channels", "unit_dense", "--channels", "message_dense,message_lexical"]
     assert cli("bench", "locomo", "--data", "d", *options, *channels).exit_code == 0
     expected = {
@@ -25,6 +37,7 @@ def test_options_reach_the_benchmark(cli, monkeypatch):
         "limit": 5,
         "keep": Path("k"),
         "json": True,
+        "sizes": "6k",
         "channels": ("unit_dense", "message_dense,message_lexical"),
     }
     assert seen == [(("locomo", Path("d")), expected)]

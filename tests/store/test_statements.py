@@ -1,6 +1,6 @@
-"""Every statement compiles against a fresh file; the plan of the hot one is pinned.
+"""Every statement compiles against a fresh file; the plans of the hot ones are pinned.
 
-After a wanted change of the plan of `hybrid`, write it anew:
+After a wanted change of a plan, write them anew:
 MEMDB_WRITE_PLAN=1 pytest tests/store/test_statements.py
 """
 
@@ -16,7 +16,7 @@ import pytest
 import memdb
 from memdb.store.statements import statement, statements
 
-PLAN = Path(__file__).with_name("hybrid_plan.txt")
+HOT = ("hybrid", "chain_starts", "hops")
 SOURCES = Path(memdb.__file__).parent
 
 
@@ -47,22 +47,24 @@ def test_every_statement_is_used(name: str) -> None:
     assert f'"{name}"' in used or (made and name.removeprefix("check_").removesuffix("_codes") in used)
 
 
-def plan(connection: apsw.Connection) -> str:
+def plan(connection: apsw.Connection, name: str) -> str:
     depth = {0: -1}
     lines = []
-    sql = statement("hybrid")
+    sql = statement(name)
     for node, parent, _, detail in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings(sql)):
         depth[node] = depth[parent] + 1
         lines.append("  " * depth[node] + re.sub(r"0:\w*\}\S*", "0:…", str(detail)))
     return "\n".join(lines) + "\n"
 
 
-def test_the_plan_of_the_hybrid_statement(memory: memdb.Memory) -> None:
+@pytest.mark.parametrize("name", HOT)
+def test_the_plan_of_a_hot_statement(memory: memdb.Memory, name: str) -> None:
+    kept = Path(__file__).with_name(f"{name}_plan.txt")
     with memory._database.reader() as connection:
-        found = plan(connection)
+        found = plan(connection, name)
     if os.environ.get("MEMDB_WRITE_PLAN"):
-        PLAN.write_text(found, encoding="utf-8")
-    assert found == PLAN.read_text(encoding="utf-8"), "see the head of this file"
-    for table in ("message", "unit", "scope", "label", "unit_interval"):
+        kept.write_text(found, encoding="utf-8")
+    assert found == kept.read_text(encoding="utf-8"), "see the head of this file"
+    for table in ("message", "unit", "scope", "label", "unit_interval", "unit_label", "trace_unit"):
         scans = [line.strip() for line in found.splitlines() if line.strip() == f"SCAN {table}"]
         assert table == "scope" or not scans, "no table of rows is scanned"

@@ -153,6 +153,9 @@ listed AS (
   SELECT 'message_dense', message_id, score, NULL, NULL FROM message_dense
   UNION ALL
   SELECT 'unit', message_id, max(score), json_group_object(unit_id, score), channels FROM unit_fused GROUP BY message_id
+  UNION ALL
+  SELECT 'hops', message_id, max(chain.value ->> 1), NULL, NULL
+  FROM json_each(:chains) AS chain JOIN unit ON unit.unit_id = chain.value ->> 0 GROUP BY message_id
 ),
 share AS (
   SELECT list, message_id, units, score, row_number() OVER (PARTITION BY list ORDER BY score DESC, message_id) AS place,
@@ -165,8 +168,40 @@ fused AS MATERIALIZED (
          json_patch(ifnull(max(channels), '{}'),
                     json_group_object(list, json_array(place, score)) FILTER (WHERE list <> 'unit')) AS channels
   FROM share GROUP BY message_id
+),
+scored AS MATERIALIZED (
+  SELECT message_id, units, channels, total + iif(speaker IS :speaker, :speaker_bonus, 0) AS score
+  FROM fused JOIN message USING (message_id)
+),
+-- Claims that a later one of their trace replaced, with the message of the one that holds (A4.5): the last said by
+-- :said_until of those whose slot has one value.
+traced AS MATERIALIZED (
+  SELECT scored.message_id, unit.object, trace_unit.trace_id
+  FROM scored JOIN unit USING (message_id) LEFT JOIN trace_unit
+       ON :newest_first AND trace_unit.unit_id = unit.unit_id AND holds_one_value(unit.predicate)
+),
+holding AS MATERIALIZED (
+  SELECT trace_id, object, message_id, max(number) FROM (
+    SELECT trace_unit.trace_id, trace_unit.number, unit.object, unit.message_id
+    FROM trace_unit JOIN unit USING (unit_id) JOIN message USING (message_id)
+    WHERE trace_id IN (SELECT trace_id FROM traced) AND holds_one_value(unit.predicate)
+      AND ifnull(message.said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
+  ) GROUP BY trace_id
+),
+-- A message of which nothing holds any more comes after those that say what does.
+outdated AS MATERIALIZED (
+  SELECT traced.message_id, min(current.score) AS most
+  FROM traced LEFT JOIN holding ON holding.trace_id = traced.trace_id
+                               AND same_value(holding.object) <> same_value(traced.object)
+       LEFT JOIN scored AS current ON current.message_id = holding.message_id
+  GROUP BY traced.message_id HAVING count(*) = count(holding.trace_id)
+),
+ranked AS MATERIALIZED (
+  SELECT message_id, units, channels, min(score, ifnull(most, score)) AS score, most IS NOT NULL AS late
+  FROM scored LEFT JOIN outdated USING (message_id)
+  ORDER BY score DESC, late, message_id LIMIT :k
 )
-SELECT total + iif(speaker IS :speaker, :speaker_bonus, 0) AS score, fused.channels, session.name AS session,
+SELECT score, ranked.channels, session.name AS session,
        message.message_id, message.position, message.external_id, message.speaker, message.role, message.content,
        message.image_caption, message.location, message.said_text,
        (SELECT json_group_array(json_object(
@@ -194,7 +229,7 @@ SELECT total + iif(speaker IS :speaker, :speaker_bonus, 0) AS score, fused.chann
           'labels', json((
             SELECT json_group_array(json_array(axis, name) ORDER BY label_id)
             FROM unit_label JOIN label USING (label_id) WHERE unit_label.unit_id = unit.unit_id)))
-          ORDER BY ifnull(fused.units ->> ('$."' || unit_id || '"'), 0) DESC, number)
-        FROM unit WHERE unit.message_id = fused.message_id) AS facts
-FROM fused JOIN message USING (message_id) JOIN session USING (session_id)
-ORDER BY score DESC, fused.message_id LIMIT :k
+          ORDER BY ifnull(ranked.units ->> ('$."' || unit_id || '"'), 0) DESC, number)
+        FROM unit WHERE unit.message_id = ranked.message_id) AS facts
+FROM ranked JOIN message USING (message_id) JOIN session USING (session_id)
+ORDER BY score DESC, late, ranked.message_id

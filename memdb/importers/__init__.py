@@ -1,0 +1,1 @@
+"""From what other programs write to messages: each file here reads one format."""
