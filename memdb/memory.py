@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -11,21 +10,23 @@ from types import TracebackType
 from typing import Self
 
 from memdb import errors, settings
-from memdb.activate.follow import Followed, follow
+from memdb.activate import asked
+from memdb.activate.follow import Followed, follow, told
 from memdb.activate.parse import parse_question
 from memdb.activate.perspective import as_speaker, asked_of
-from memdb.activate.retrieve import CHANNELS, Request, retrieve
+from memdb.activate.retrieve import Request, retrieve
+from memdb.activate.working_memory import as_text, collapse, estimated_tokens
 from memdb.construct import build as construct_build
 from memdb.construct import pipeline
 from memdb.construct import traces as construct_traces
-from memdb.construct.admit import admit, batches, name, storable
+from memdb.construct.admit import admit, batches, name
 from memdb.construct.build import ByModel, ByRules
 from memdb.construct.derive import Derivation
 from memdb.construct.extract import Prompts
 from memdb.construct.plan import Place, Vectors
 from memdb.construct.relation import readings
 from memdb.generate.prompts import prompt
-from memdb.language.clock import DAY_US, parse_instant
+from memdb.language.clock import parse_instant
 from memdb.models.ports import Backbone, Encoder
 from memdb.models.registry import load_backbone, load_encoder
 from memdb.records import (
@@ -178,19 +179,21 @@ class Memory:
         at: Moment | None = None,
         as_of: Moment | None = None,
         channels: Sequence[str] | None = None,
+        neighbours: int = 0,
     ) -> WorkingMemory:
         """The evidence for a question, best first (QGMem section III-B).
 
         `at` is the question's own time, which relative expressions in it count from. `as_of` leaves out
         everything said later (a date stands for its end in UTC) and everything of unknown time. `channels`
-        picks from CHANNELS. Any text is a legal question.
+        picks from CHANNELS. `neighbours` messages on each side of a piece of evidence come with it. What the
+        same speaker says again in nearly the same words is one piece of evidence. Any text is a legal
+        question.
 
         Raises `InputError` for what is not text, `TimeError`, `ScopeError` for a scope outside the memory's
         own.
         """
-        text = _question(question)
-        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= settings.MAX_K:
-            raise errors.InputError(f"k is {k!r}", hint=f"ask for 1 to {settings.MAX_K:,} pieces of evidence")
+        text = asked.question_text(question)
+        k = asked.count(k)
         reading = self._reading_scope(scope)
         query = parse_question(text, parse_instant(at) if at is not None else None)
         speakers = self._speakers(reading)
@@ -199,12 +202,38 @@ class Memory:
             dense_text=as_speaker(text, speakers),
             speaker=asked_of(text, speakers),
             scope=reading,
-            as_of=None if as_of is None else _keys_until(as_of),
-            k=k,
-            channels=_chosen(channels),
+            as_of=None if as_of is None else asked.keys_until(as_of),
+            k=min(k + settings.SPARE_EVIDENCE, settings.MAX_K),
+            channels=asked.chosen_channels(channels),
+            neighbours=asked.reach(neighbours),
         )
-        evidence = retrieve(self._database, self._encoder, self._made.vector_scale, request)
-        return WorkingMemory(query=query, evidence=evidence)
+        found = retrieve(self._database, self._encoder, self._made.vector_scale, request)
+        evidence = collapse(found, k)
+        return WorkingMemory(
+            query=query, evidence=evidence, traces=told(self._database, evidence, request.as_of)
+        )
+
+    def context(
+        self,
+        question: str,
+        budget_tokens: int = settings.CONTEXT_TOKENS,
+        *,
+        k: int = settings.TOP_K,
+        count_tokens: Callable[[str], int] | None = None,
+        scope: Scope | str | None = None,
+        at: Moment | None = None,
+        as_of: Moment | None = None,
+    ) -> str:
+        """The working memory of a question as text for a prompt (QGMem appendix F1): evidence clusters with
+        the trajectories of their traces, then labelled facts, in at most `budget_tokens`.
+
+        It is marked as quoted data, and nothing that was said can end the mark. Tokens are counted by
+        `count_tokens`, else by the memory's backbone, else by an upper estimate. Empty when nothing was
+        found, or nothing fits. Raises what `recall` raises.
+        """
+        found = self.recall(question, k, scope=scope, at=at, as_of=as_of)
+        count = count_tokens or (self._backbone.count_tokens if self._backbone else estimated_tokens)
+        return as_text(found, budget_tokens, count)
 
     def trace(
         self, relation: str, *, scope: Scope | str | None = None, as_of: Moment | None = None
@@ -220,9 +249,9 @@ class Memory:
         own.
         """
         followed = Followed(
-            readings=tuple(readings(_question(relation))),
+            readings=tuple(readings(asked.question_text(relation))),
             scope=self._reading_scope(scope),
-            as_of=None if as_of is None else _keys_until(as_of),
+            as_of=None if as_of is None else asked.keys_until(as_of),
         )
         found = follow(self._database, self._encoder, self._made.vector_scale, followed)
         with self._database.reader() as connection:
@@ -429,17 +458,6 @@ def _named(source: str, session: str) -> tuple[str, str]:
     return name(source or None, "source") or "", name(session, "session") or ""
 
 
-def _question(question: str) -> str:
-    if not isinstance(question, str):
-        raise errors.InputError(f"a question is text, not {type(question).__name__}", hint="give a str")
-    if len(question) > settings.MAX_QUESTION_CHARS:
-        raise errors.InputError(
-            f"the question has {len(question):,} characters, over {settings.MAX_QUESTION_CHARS:,}",
-            hint="shorten it",
-        )
-    return storable(question)
-
-
 def _scope(scope: Scope | str) -> Scope | None:
     """A scope from what the caller gave; None for everyone."""
     if isinstance(scope, str):
@@ -453,23 +471,3 @@ def _scope(scope: Scope | str) -> Scope | None:
 
 def _parts(scope: Scope) -> tuple[str | None, str | None, str | None]:
     return scope.user, scope.agent, scope.run
-
-
-def _chosen(channels: Sequence[str] | None) -> tuple[str, ...]:
-    if channels is None:
-        return CHANNELS
-    if isinstance(channels, str) or not isinstance(channels, Iterable):
-        raise errors.InputError("channels is not a list", hint=f"choose from {', '.join(CHANNELS)}")
-    if strange := [channel for channel in channels if channel not in CHANNELS]:
-        raise errors.InputError(f"no channel {strange[0]!r}", hint=f"choose from {', '.join(CHANNELS)}")
-    return tuple(channels)
-
-
-def _keys_until(moment: Moment) -> tuple[int, int]:
-    """The least and the greatest said_key said by `moment`; a date stands for its end in UTC."""
-    instant = parse_instant(moment)
-    if instant.utc_us is None:
-        return rows.SERIAL_KEY, rows.said_key(instant)
-    date_only = isinstance(moment, dt.date) and not isinstance(moment, dt.datetime)
-    date_only = date_only or (isinstance(moment, str) and ":" not in moment)
-    return rows.EARLIEST_KEY, instant.utc_us + (DAY_US - 1 if date_only else 0)

@@ -77,7 +77,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     `first` and `last` are the positions in the session of the first and last message the claim rests on,
     `source_ids` the ids of all of them, the most direct first (empty until it is stored). `current`
     says whether it states what holds now: False when a later unit of its trace replaced it, which only units
-    of slots that have one value are; None when it is in no trace, or holds beside later ones.
+    of slots that have one value are; None when it is in no trace, or holds beside later ones. `trace_id` is
+    the trace it is in.
     """
 
     fact_text: str
@@ -91,6 +92,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     source_ids: tuple[str, ...] = ()
     said_at: str | None = None
     current: bool | None = None
+    trace_id: str | None = None
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +138,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     `text` is what was said, `facts` the claims found in it (best first), `source` the very messages it rests
     on, the most direct first, `said_at` and `fact_time` the two times, `channels` the place each channel gave
-    it. `superseded` says that something claimed here was replaced by a later claim.
+    it. `superseded` says that something claimed here was replaced by a later claim. What was said again in
+    the same words is in `source` too. `neighbours` are the messages around it, if they were asked for.
     """
 
     rank: int
@@ -150,13 +153,17 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[Unit, ...] = ()
     channels: dict[str, ChannelHit] = {}
     superseded: bool = False
+    neighbours: tuple[Message, ...] = ()
 
 
 class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """What a question activated: the parsed question and the evidence, best first."""
+    """What a question activated: the parsed question, the evidence, best first, and the traces that facts of
+    it are in.
+    """
 
     query: Query
     evidence: tuple[Evidence, ...] = ()
+    traces: tuple[Trace, ...] = ()
 
     def __iter__(self) -> Iterator[Evidence]:
         return iter(self.evidence)

@@ -61,6 +61,11 @@ HOP_ROUND_EDGES: Final = 1_024  # facts looked at in each round
 HOP_LABEL_UNITS: Final = 1_024  # newest units of one label that are looked at
 MAX_QUESTION_PARTS: Final = 12  # parts of a question that slots are compared with
 
+# --- Working memory (ours)
+CONTEXT_TOKENS: Final = 1_024  # of the text for a prompt; the paper's working memory has 598 on average
+SPARE_EVIDENCE: Final = 10  # looked up beyond k, to stand in for what is said twice
+MAX_NEIGHBOURS: Final = 16  # messages on each side of a piece of evidence that may be asked for
+
 # --- The file (ours)
 BUSY_TIMEOUT_MS: Final = 10_000  # how long a writer waits for another
 CACHE_KIB: Final = 64 * 1024  # page cache of the writer

@@ -365,7 +365,9 @@ def test_case_12_the_same_text_under_two_ids_is_stored_twice(memory: memdb.Memor
     twice = [Message("Ana", "I have a parrot.", id=id) for id in ("a", "b", None, None)]  # type: ignore[arg-type]
     assert memory.add(twice).stored == 4
     assert memory.add(twice[2:]).stored == 2
-    assert contents(memory.recall("parrot")) == ["I have a parrot."] * 6
+    [told] = memory.recall("parrot")
+    assert [message.content for message in told.source] == ["I have a parrot."] * 6
+    assert len({message.id for message in told.source}) == 6
 
 
 GREETINGS = (

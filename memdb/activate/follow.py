@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from memdb import settings
@@ -9,7 +11,7 @@ from memdb.activate.retrieve import unit_of
 from memdb.language.slots import State, trajectory
 from memdb.language.terms import fold
 from memdb.models.ports import Encoder
-from memdb.records import Scope, Trace
+from memdb.records import Evidence, Scope, Trace
 from memdb.store import indexes, rows, traces
 from memdb.store.connection import Connection, Database
 
@@ -38,6 +40,18 @@ def follow(
             found = traces.find(connection, followed.scope, _search(encoder, scale, followed))
         told = [_trace(connection, trace_id, followed.as_of) for trace_id, _ in found]
     return tuple(trace for trace in told if trace is not None)
+
+
+def told(
+    database: Database, evidence: Sequence[Evidence], as_of: tuple[int, int] | None
+) -> tuple[Trace, ...]:
+    """The traces that facts of evidence are in, in the order of the evidence, as they were known then."""
+    ids = dict.fromkeys(fact.trace_id for one in evidence for fact in one.facts if fact.trace_id is not None)
+    if not ids:
+        return ()
+    with database.reader() as connection:
+        found = [_trace(connection, int(trace_id), as_of) for trace_id in ids]
+    return tuple(trace for trace in found if trace is not None)
 
 
 def _search(encoder: Encoder | None, scale: float, followed: Followed) -> traces.Search:

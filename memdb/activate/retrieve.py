@@ -27,7 +27,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed question with everything that bounds its answer.
 
     `dense_text` is what the dense channels read; `speaker` the one speaker the question names; `as_of` the
-    least and the greatest said_key that count; `scope` None means all.
+    least and the greatest said_key that count; `scope` None means all. `neighbours` messages on each side of
+    a piece of evidence come with it.
     """
 
     query: Query
@@ -37,6 +38,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     as_of: tuple[int, int] | None = None
     k: int = settings.TOP_K
     channels: tuple[str, ...] = CHANNELS
+    neighbours: int = 0
 
 
 def retrieve(
@@ -53,7 +55,15 @@ def retrieve(
         values["chains"] = json.dumps([(unit, one.score) for one in found_chains for unit in one.units])
     with database.reader() as connection:
         found = indexes.hybrid(connection, values)
-        return tuple(_evidence(rank, row) for rank, row in enumerate(found, 1))
+        if request.neighbours:
+            around = rows.neighbours(
+                connection, [row.message_id for row in found], request.neighbours, request.as_of
+            )
+        else:
+            around = {}
+        return tuple(
+            _evidence(rank, row, around.get(row.message_id, ())) for rank, row in enumerate(found, 1)
+        )
 
 
 def match_expression(terms: Sequence[str]) -> str:
@@ -126,7 +136,7 @@ def _vectors(
     return {"vector": vector, "name_vectors": coded, "dimension": encoder.dimension}
 
 
-def _evidence(rank: int, row: indexes.Hit) -> Evidence:
+def _evidence(rank: int, row: indexes.Hit, neighbours: Sequence[Message]) -> Evidence:
     name = rows.message_name(row.session, row.position, row.external_id)
     message = Message(
         speaker=row.speaker, content=row.content, said_at=row.said_text, id=name, role=row.role,
@@ -145,6 +155,7 @@ def _evidence(rank: int, row: indexes.Hit) -> Evidence:
         facts=facts,
         channels={channel: ChannelHit(place, score) for channel, (place, score) in row.channels.items()},
         superseded=any(fact.current is False for fact in facts),
+        neighbours=tuple(neighbours),
     )
 
 
@@ -165,5 +176,6 @@ def unit_of(fact: indexes.Fact) -> Unit:
         last=fact.last,
         source_ids=fact.source_ids,
         said_at=fact.said_at,
+        trace_id=None if fact.trace_id is None else str(fact.trace_id),
         current=still_holds(fact.triple[1], fact.triple[2], fact.newest) if fact.triple else None,
     )

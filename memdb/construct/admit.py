@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from memdb import errors, settings
+from memdb.language.cleaning import storable
 from memdb.language.clock import parse_instant
 from memdb.records import Instant, Message
 
@@ -56,13 +57,6 @@ def name(value: str | None, what: str) -> str | None:
     if storable(value) != value:
         raise errors.InputError(f"{what} holds a NUL or half a surrogate pair", hint="give another name")
     return value
-
-
-def storable(text: str) -> str:
-    """`text` as SQLite holds it: lone surrogates become U+FFFD, NUL (where C ends a string) U+2400."""
-    if text.isascii() and "\x00" not in text:
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\x00", "\u2400")
 
 
 def _admit_one(message: Message, position: int) -> Admitted:

@@ -20,8 +20,9 @@ from memdb import settings
 from memdb.construct import replies
 from memdb.construct.admit import Admitted
 from memdb.construct.derive import speakers_of
-from memdb.construct.replies import Candidate, Candidates, Indexes, Indexing, Spent, cleaned
+from memdb.construct.replies import Candidate, Candidates, Indexes, Indexing, Spent
 from memdb.construct.support import Support, support_of
+from memdb.language.cleaning import cleaned
 from memdb.language.terms import document_terms, fold
 from memdb.models.ports import Backbone, Completion, Turn
 from memdb.records import Interval, Prompt, Rejection, Triple, Unit

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple, TypeVar, get_args
 import msgspec
 
 from memdb import settings
-from memdb.construct.admit import storable
 from memdb.models.ports import Completion
 from memdb.records import Granularity, Interval, Triple
 
@@ -80,12 +79,6 @@ class Spent(NamedTuple):
             self.cached + reply.cached_tokens,
             self.completion + reply.completion_tokens,
         )
-
-
-def cleaned(text: str | None) -> str:
-    """Text on one line, without control characters, so that no message can pose as another line."""
-    visible = "".join(c if c.isprintable() else " " for c in storable(text or ""))
-    return " ".join(visible.split())
 
 
 def units_schema(ids: Sequence[str]) -> dict[str, object]:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from memdb import settings
 from memdb.construct import replies
-from memdb.construct.replies import Spent, cleaned
+from memdb.construct.replies import Spent
 from memdb.construct.support import Support
 from memdb.construct.traces import point, relation_text
+from memdb.language.cleaning import cleaned
 from memdb.models.ports import Backbone, Turn
 from memdb.records import Prompt
 from memdb.store.traces import Member

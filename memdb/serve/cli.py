@@ -163,6 +163,7 @@ def build(file: Path, llm: str | None, as_json: bool, **options: Any) -> int:
 @click.option("--at", metavar="TIME", help="When the question is asked, for words like yesterday.")
 @click.option("--as-of", metavar="TIME", help="Leave out what was said later.")
 @click.option("--channels", metavar="A,B", help="Search with these channels alone.")
+@click.option("--neighbours", default=0, metavar="N", help="Show N messages on each side of each.")
 @scope_options
 @EVERYONE_OPTION
 @ENCODER_OPTION
@@ -179,6 +180,7 @@ def recall(file: Path, question: str, explain: bool, as_json: bool, **options: A
             options["k"],
             at=options["at"],
             as_of=options["as_of"],
+            neighbours=options["neighbours"],
             channels=None if channels is None else [name.strip() for name in channels.split(",")],
         )
     if as_json:
@@ -187,6 +189,39 @@ def recall(file: Path, question: str, explain: bool, as_json: bool, **options: A
         render.recalled(render.console(), found, explain=explain)
     else:
         tell("nothing found")
+
+
+@commands.command(short_help="Print what a model needs to answer.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("question")
+@click.option(
+    "--budget", default=settings.CONTEXT_TOKENS, show_default=True, metavar="N", help="Tokens at most."
+)
+@click.option("-k", default=settings.TOP_K, show_default=True, help="How many pieces of evidence at most.")
+@click.option("--at", metavar="TIME", help="When the question is asked, for words like yesterday.")
+@click.option("--as-of", metavar="TIME", help="Leave out what was said later.")
+@scope_options
+@EVERYONE_OPTION
+@ENCODER_OPTION
+def context(file: Path, question: str, budget: int, **options: Any) -> None:
+    """Print the evidence in FILE for QUESTION as text for a language model's prompt, marked as quoted data.
+
+    Evidence stands in clusters with the history of what they tell of, then facts. Tokens are estimated.
+    """
+    from memdb.serve import plain, render
+
+    with _open(file, _scope(options), encoder=options["encoder"]) as memory:
+        text = memory.context(
+            _stdin_text() if question == "-" else question,
+            budget,
+            k=options["k"],
+            at=options["at"],
+            as_of=options["as_of"],
+        )
+    if text:
+        render.stdout_text(plain.block(text))
+    else:
+        tell("nothing found, or nothing that fits")
 
 
 @commands.command(short_help="Show how something changed.")

@@ -89,6 +89,8 @@ def _evidence(out: Console, evidence: Evidence, *, explain: bool) -> None:
         times = ", ".join(interval(time) for time in unit.fact_time)
         text = f"fact: {line(unit.fact_text)}" + (f" ({times})" if times else "")
         _indented(out, Text(text + ("; replaced later" if unit.current is False else ""), "green"))
+    for message in evidence.neighbours:
+        _indented(out, Text(f"{line(message.speaker)}: {line(message.content)}  [{line(message.id)}]", "dim"))
     ids = ", ".join(line(message.id) for message in evidence.source)
     _indented(out, Text(f"source: {ids} in session {line(evidence.session)}", "dim"))
     if explain:

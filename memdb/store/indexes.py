@@ -89,6 +89,7 @@ class Fact(msgspec.Struct, frozen=True):
     fact_time: tuple[tuple[int, int, Granularity], ...]
     labels: tuple[tuple[Axis, str], ...]
     said_at: str | None
+    trace_id: int | None
     newest: tuple[tuple[str, str], ...]
 
 

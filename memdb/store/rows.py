@@ -160,6 +160,23 @@ def _is_place(id: str, session: str) -> bool:
     )
 
 
+def neighbours(
+    connection: apsw.Connection, messages: Sequence[int], reach: int, as_of: tuple[int, int] | None
+) -> dict[int, list[Message]]:
+    """The messages at most `reach` places from each, in their order, said between two said_keys."""
+    said_from, said_until = as_of or (EARLIEST_KEY, UNKNOWN_KEY)
+    values = {"messages": json.dumps(list(messages)), "reach": reach}
+    values |= {"said_from": said_from, "said_until": said_until}
+    found: dict[int, list[Message]] = {}
+    row: Any
+    for row in connection.execute(statement("neighbours"), values):
+        near, session, *stored = row
+        one = _stored(stored)
+        id = message_name(session, one.position, one.external_id)
+        found.setdefault(near, []).append(msgspec.structs.replace(one.message, id=id))
+    return found
+
+
 def count_speakers(connection: apsw.Connection, scope_id: int, spoken: Mapping[str, int]) -> None:
     """Add to the number of messages of each speaker of a scope."""
     connection.executemany(

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memdb.construct import replies
-from memdb.construct.replies import Candidates, Indexes, Spent, Time, Told, cleaned, interval, read
+from memdb.construct.replies import Candidates, Indexes, Spent, Time, Told, interval, read
+from memdb.language.cleaning import cleaned
 from memdb.models.ports import Completion
 from memdb.records import Interval
 from tests import strategies

@@ -16,9 +16,9 @@ import memdb
 from memdb.construct.admit import admit
 from memdb.construct.derive import speakers_of
 from memdb.construct.extract import extract
-from memdb.construct.replies import cleaned
 from memdb.construct.support import support_of
 from memdb.errors import MemdbWarning
+from memdb.language.cleaning import cleaned
 from memdb.models.fakes import HashEncoder, ScriptedBackbone
 from memdb.models.ports import Completion, Turn
 from memdb.records import Message

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import memdb
-from memdb.construct.admit import storable
+from memdb.language.cleaning import storable
 from memdb.language.clock import parse_instant
 from memdb.models.fakes import HashEncoder
 from memdb.records import Message, Scope

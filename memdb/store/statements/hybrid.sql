@@ -209,6 +209,7 @@ SELECT score, ranked.channels, session.name AS session,
           'triple', iif(subject IS NULL, NULL, json_array(subject, predicate, object)),
           'first', first_position, 'last', last_position,
           'said_at', message.said_text,
+          'trace_id', (SELECT trace_id FROM trace_unit WHERE trace_unit.unit_id = unit.unit_id),
           -- What its trace says last with each predicate, newest first.
           'newest', json((
             SELECT json_group_array(json_array(predicate, object) ORDER BY place DESC) FROM (

@@ -156,7 +156,7 @@ SELECT trace.relation_text, trace.trajectory,
        json_object(
          'id', session.name || ':w' || unit.window_no || ':' || unit.number, 'fact_text', fact_text,
          'triple', json_array(subject, predicate, object), 'first', first_position, 'last', last_position,
-         'said_at', message.said_text,
+         'said_at', message.said_text, 'trace_id', :trace_id,
          'newest', json((SELECT claims FROM newest)),
          'source_ids', json((
            SELECT json_group_array(ifnull(external_id, session.name || '#' || (position + 1))
