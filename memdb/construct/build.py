@@ -22,9 +22,9 @@ from memdb.construct.admit import Admitted
 from memdb.construct.extract import Extraction, Prompts, Stretch, extract
 from memdb.construct.pipeline import Overtaken, SessionRow, write_units
 from memdb.construct.plan import PlannedUnits, Vectors, plan_units
-from memdb.construct.replies import Spent
 from memdb.construct.traces import texts as trace_texts
 from memdb.models.ports import Backbone
+from memdb.models.replies import Spent
 from memdb.records import Built, Prompt, Scope
 from memdb.store import rows, traces, windows
 from memdb.store.connection import Connection, Database

@@ -20,11 +20,12 @@ from memdb import settings
 from memdb.construct import replies
 from memdb.construct.admit import Admitted
 from memdb.construct.derive import speakers_of
-from memdb.construct.replies import Candidate, Candidates, Indexes, Indexing, Spent
+from memdb.construct.replies import Candidate, Candidates, Indexes, Indexing
 from memdb.construct.support import Support, support_of
 from memdb.language.cleaning import cleaned
 from memdb.language.terms import document_terms, fold
 from memdb.models.ports import Backbone, Completion, Turn
+from memdb.models.replies import Spent, read
 from memdb.records import Interval, Prompt, Rejection, Triple, Unit
 
 NEW: Final = "NEW_IN_THIS_WINDOW"
@@ -247,7 +248,7 @@ class _Dialogue:
         for _ in range(settings.REPLY_TRIES):
             reply = self._complete(turns, schema)
             try:
-                found, lost = replies.read(reply.text, shape, cut_off=reply.finish == "length")
+                found, lost = read(reply.text, shape, cut_off=reply.finish == "length")
             except ValueError as unread:
                 error = str(unread)
                 self.rejected.append(_rejection(stage, "bad_json", f"{error}: {reply.text}"))

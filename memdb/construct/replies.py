@@ -1,24 +1,18 @@
-"""What a model replies at each stage of construction: JSON schemas, reading, repair (QGMem appendix F1)."""
+"""What a model replies at each stage of construction, and its JSON schemas (QGMem appendix F1)."""
 
 from __future__ import annotations
 
-import calendar
-import datetime as dt
-import re
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeVar, get_args
+from typing import Any, Final, get_args
 
 import msgspec
 
 from memdb import settings
-from memdb.models.ports import Completion
+from memdb.language.calendar import iso_days
 from memdb.records import Granularity, Interval, Triple
 
-_FENCE: Final = re.compile(r"\A\s*```[\w-]*\s*\n?|\n?\s*```\s*\Z")
-_DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _GRANULARITIES: Final = get_args(Granularity)
 _DAY: Final[dict[str, object]] = {"type": "string", "pattern": "^[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?$"}
-T = TypeVar("T")
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -65,22 +59,6 @@ class Told(msgspec.Struct, frozen=True):
     trajectory: str
 
 
-class Spent(NamedTuple):
-    """Tokens of a backbone."""
-
-    prompt: int = 0
-    cached: int = 0
-    completion: int = 0
-
-    def plus(self, reply: Completion) -> Spent:
-        """With one more reply."""
-        return Spent(
-            self.prompt + reply.prompt_tokens,
-            self.cached + reply.cached_tokens,
-            self.completion + reply.completion_tokens,
-        )
-
-
 def units_schema(ids: Sequence[str]) -> dict[str, object]:
     """Stage 1; where the backbone is held to it, only the window's own ids can be cited."""
     turn = {"type": "string", "enum": list(ids)}
@@ -125,69 +103,10 @@ def _listed(title: str, item: dict[str, object], most: int) -> dict[str, object]
     return {"title": title, **_object(memory_units={"type": "array", "items": item, "maxItems": most})}
 
 
-def read(text: str, shape: type[T], *, cut_off: bool = False) -> tuple[T, str]:
-    """A reply as a record, and what of its end was lost when it was cut off at the token limit.
-
-    Repaired once: without a code fence, from its first brace to its last; one that was cut off ends with its
-    last whole item. Raises ValueError with what is wrong with it.
-    """
-    plain = _FENCE.sub("", text)
-    start = plain.find("{")
-    if start < 0:
-        raise ValueError("there is no JSON object in it")
-    if cut_off:
-        plain, lost = _whole_items(plain[start:])
-    else:
-        plain, lost = plain[start : plain.rfind("}") + 1], ""
-    try:
-        return msgspec.json.decode(plain.encode("utf-8", "replace"), type=shape), lost
-    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(str(error)) from error
-
-
-def _whole_items(text: str) -> tuple[str, str]:
-    """A list in JSON that was cut off, up to its last whole item, and closed; and what was left out."""
-    open_now: list[str] = []
-    whole = 0
-    quoted = escaped = False
-    for at, character in enumerate(text, 1):
-        if quoted:
-            quoted = escaped or character != '"'
-            escaped = character == "\\" and not escaped
-        elif character == '"':
-            quoted = True
-        elif character in "{[":
-            open_now.append(character)
-        elif character in "}]" and open_now:
-            open_now.pop()
-            if not open_now:
-                return text[:at], ""
-            if open_now == ["{", "["]:
-                whole = at
-    return (text[:whole] + "]}" if whole else text), text[whole:]
-
-
 def interval(time: Time) -> Interval | None:
     """The closed range of days a time names (QGMem section III-A1); None when it names none."""
-    first, last = _days(time.start), _days(time.end)
+    first, last = iso_days(time.start), iso_days(time.end)
     if first is None or last is None or last[1] < first[0]:
         return None
     granularity: Any = time.granularity
     return Interval(first[0], last[1], granularity) if granularity in _GRANULARITIES else None
-
-
-def _days(text: str) -> tuple[dt.date, dt.date] | None:
-    """The first and the last day of a year, a month or a day."""
-    found = _DATE.fullmatch(text.strip())
-    if found is None:
-        return None
-    year, month, day = (int(part) if part else None for part in found.groups())
-    assert year is not None
-    try:
-        if month is None:
-            return dt.date(year, 1, 1), dt.date(year, 12, 31)
-        if day is None:
-            return dt.date(year, month, 1), dt.date(year, month, calendar.monthrange(year, month)[1])
-        return dt.date(year, month, day), dt.date(year, month, day)
-    except ValueError:
-        return None

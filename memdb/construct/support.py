@@ -18,8 +18,9 @@ from memdb.construct.resolve import cast_of
 from memdb.construct.temporal import times_of
 from memdb.language.clock import anchor_day
 from memdb.language.sentences import WORD, sentences
+from memdb.language.stems import stem
 from memdb.language.terms import STOP_WORDS, document_terms, fold
-from memdb.language.verbs import BASE_OF, FORMS
+from memdb.language.verbs import FORMS
 from memdb.language.words import EMPTY, TIME_WORDS, word_set
 from memdb.records import Instant, Interval, Triple
 
@@ -46,8 +47,6 @@ _TIME_CUES: Final = (
     | set(_MONTHS)
     | set(_DAYS)
 )
-_ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ied", "ed", "es", "s", "ly", "y", "e")
-_LEAST_STEM: Final = 3
 # An even number of them in a clause cancel out: "I can't live without it".
 _NEGATION: Final = re.compile(
     r"\b(?:not(?!\s(?:only|just)\b)|never|no|nobody|nothing|none|neither|nor|without|cannot"
@@ -56,18 +55,6 @@ _NEGATION: Final = re.compile(
 )
 _CLAUSES: Final = re.compile(r"[,;:—]|\s(?:but|and|so|because|although|though|while)\s", re.IGNORECASE)
 _SENTENCE_START: Final = re.compile(r"(?:\A|[.!?]\s+)[\"“'(]*\Z")
-
-
-def stem(word: str) -> str:
-    """A folded word without its inflection: equal for "moves", "moved", "moving" and for "go", "went"."""
-    word = word.removesuffix("'s").removesuffix("’s")
-    word = BASE_OF.get(word, word)
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM:
-            word = word[: -len(ending)]
-            break
-    doubled = len(word) > _LEAST_STEM and word[-1] == word[-2] and not word[-1].isdigit()  # 1999 is not 199
-    return word[:-1] if doubled else word
 
 
 class Support:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from memdb import settings
 from memdb.construct import replies
-from memdb.construct.replies import Spent
 from memdb.construct.support import Support
 from memdb.construct.traces import point, relation_text
 from memdb.language.cleaning import cleaned
 from memdb.models.ports import Backbone, Turn
+from memdb.models.replies import Spent, read
 from memdb.records import Prompt
 from memdb.store.traces import Member
 
@@ -45,7 +45,7 @@ def tell(backbone: Backbone, prompt: Prompt, members: Sequence[Member]) -> Told:
     reply = backbone.complete(turns, max_tokens=tokens, schema=replies.trajectory_schema())
     spent = Spent().plus(reply)
     try:
-        told, _ = replies.read(reply.text, replies.Told)
+        told, _ = read(reply.text, replies.Told)
     except ValueError:
         return Told(relation, None, spent)
     text = cleaned(told.trajectory)

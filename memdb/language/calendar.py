@@ -6,12 +6,15 @@ Every function raises ValueError or OverflowError for days outside the years 1 t
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
+import re
 from typing import Final
 
 from memdb.language.datewords import FEASTS, SEASONS
 from memdb.records import Granularity, Interval
 
+_ISO: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _DAY: Final = dt.timedelta(days=1)
 _COARSENESS: Final[dict[Granularity, int]] = {"day": 0, "week": 1, "month": 2, "year": 3}
 
@@ -108,3 +111,20 @@ def either(first: dt.date, second: dt.date) -> Interval:
     distance = (high - low).days
     coarse: Granularity = "day" if not distance else "week" if distance < 14 else "month"
     return Interval(low, high, coarse if distance <= 92 else "year")
+
+
+def iso_days(text: str) -> tuple[dt.date, dt.date] | None:
+    """The first and the last day of a year, a month or a day."""
+    found = _ISO.fullmatch(text.strip())
+    if found is None:
+        return None
+    year, month, day = (int(part) if part else None for part in found.groups())
+    assert year is not None
+    try:
+        if month is None:
+            return dt.date(year, 1, 1), dt.date(year, 12, 31)
+        if day is None:
+            return dt.date(year, month, 1), dt.date(year, month, calendar.monthrange(year, month)[1])
+        return dt.date(year, month, day), dt.date(year, month, day)
+    except ValueError:
+        return None

@@ -62,7 +62,7 @@ def test_a_window_as_the_model_reads_it() -> None:
 
 
 def backbone_spent(backbone: ScriptedBackbone) -> Any:
-    from memdb.construct.replies import Spent
+    from memdb.models.replies import Spent
 
     prompts = sum(backbone.count_tokens(turn.text) for call in backbone.calls for turn in call.turns)
     return Spent(prompts, 0, backbone.count_tokens(listed()) * len(backbone.calls))

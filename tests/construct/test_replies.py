@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memdb.construct import replies
-from memdb.construct.replies import Candidates, Indexes, Spent, Time, Told, interval, read
+from memdb.construct.replies import Candidates, Indexes, Time, Told, interval
 from memdb.language.cleaning import cleaned
 from memdb.models.ports import Completion
+from memdb.models.replies import Spent, read
 from memdb.records import Interval
 from tests import strategies
 from tests.scripted import listed, unit

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memdb.construct.admit import admit
-from memdb.construct.support import Support, stem, support_of
+from memdb.construct.support import Support, support_of
+from memdb.language.stems import stem
 from memdb.records import Interval, Message, Triple
 from tests import strategies
 
