@@ -13,6 +13,7 @@ from memdb import errors, settings
 from memdb.activate import asked
 from memdb.activate.follow import Followed, follow, told
 from memdb.activate.parse import parse_question
+from memdb.activate.parse_by_model import parse_by_model
 from memdb.activate.perspective import as_speaker, asked_of
 from memdb.activate.retrieve import Request, retrieve
 from memdb.activate.working_memory import as_text, collapse, estimated_tokens
@@ -33,8 +34,10 @@ from memdb.records import (
     About,
     Added,
     Built,
+    Instant,
     Message,
     Moment,
+    Query,
     Scope,
     Session,
     Trace,
@@ -180,13 +183,16 @@ class Memory:
         as_of: Moment | None = None,
         channels: Sequence[str] | None = None,
         neighbours: int = 0,
+        parser: str = "rules",
     ) -> WorkingMemory:
         """The evidence for a question, best first (QGMem section III-B).
 
         `at` is the question's own time, which relative expressions in it count from. `as_of` leaves out
         everything said later (a date stands for its end in UTC) and everything of unknown time. `channels`
         picks from CHANNELS. `neighbours` messages on each side of a piece of evidence come with it. What the
-        same speaker says again in nearly the same words is one piece of evidence. Any text is a legal
+        same speaker says again in nearly the same words is one piece of evidence. Names, places and times are
+        found in the question by the `parser` "rules", or by "model", the backbone the memory was opened with:
+        better, and slower by one call; where it fails the rules stand in, with a warning. Any text is a legal
         question.
 
         Raises `InputError` for what is not text, `TimeError`, `ScopeError` for a scope outside the memory's
@@ -195,7 +201,7 @@ class Memory:
         text = asked.question_text(question)
         k = asked.count(k)
         reading = self._reading_scope(scope)
-        query = parse_question(text, parse_instant(at) if at is not None else None)
+        query = self._parsed(text, parse_instant(at) if at is not None else None, parser)
         speakers = self._speakers(reading)
         request = Request(
             query=query,
@@ -339,6 +345,23 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"<Memory {self.path}>"
+
+    def _parsed(self, text: str, at: Instant | None, parser: str) -> Query:
+        """A question with its constraints, by rules or by the memory's model."""
+        query = parse_question(text, at)
+        if parser == "rules":
+            return query
+        if parser != "model" or self._backbone is None:
+            hint = "it is rules, or model for a memory that was opened with a backbone"
+            raise errors.InputError(f"no parser {parser!r}", hint=hint)
+        try:
+            query, error = parse_by_model(self._backbone, prompt("query"), query, at)
+        except errors.ModelError as failed:
+            error = str(failed)
+        if error is not None:
+            told = f"the model did not parse the question, the rules did: {error}"
+            warnings.warn(told, errors.MemdbWarning, stacklevel=3)
+        return query
 
     def _vectors(self) -> Vectors:
         return Vectors(self._encoder, self._made.vector_scale)

@@ -62,6 +62,9 @@ HOP_LABEL_UNITS: Final = 1_024  # newest units of one label that are looked at
 MAX_QUESTION_PARTS: Final = 12  # parts of a question that slots are compared with
 
 # --- Working memory (ours)
+MAX_PARSED_CHARS: Final = 2_000  # of a question that are parsed
+MAX_QUERY_TIMES: Final = 4  # constraints of time on one question
+QUERY_TOKENS: Final = 512  # longest reply of a model that parses a question
 CONTEXT_TOKENS: Final = 1_024  # of the text for a prompt; the paper's working memory has 598 on average
 SPARE_EVIDENCE: Final = 10  # looked up beyond k, to stand in for what is said twice
 MAX_NEIGHBOURS: Final = 16  # messages on each side of a piece of evidence that may be asked for

@@ -7,13 +7,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from memdb import settings
 from memdb.language.clock import anchor_day
 from memdb.language.phrases import phrases
 from memdb.language.temporal import TimeExpression, expressions
 from memdb.records import Instant, Query, TimeConstraint
 
-_MAX_CHARS: Final = 2_000  # of a question that are parsed
-_MAX_TIMES: Final = 4
 _REACH_CHARS: Final = 60
 _TALK: Final = re.compile(
     r"\b(?:(?:our|the|this|that|a|my)\s(?:\w+\s)?(?:chat|conversation|talk|discussion|session|call)s?"
@@ -35,9 +34,9 @@ def parse_question(text: str, at: Instant | None) -> Query:
 
     Any text is legal; what cannot be read gives no constraint. Only the first 2,000 characters are read.
     """
-    read = text[:_MAX_CHARS]
+    read = text[: settings.MAX_PARSED_CHARS]
     about = phrases(read)
-    times = expressions(read, anchor_day(at))[:_MAX_TIMES]
+    times = expressions(read, anchor_day(at))[: settings.MAX_QUERY_TIMES]
     return Query(
         text=text,
         entities=about.entities,
