@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from memdb import errors, settings
 from memdb.activate import asked
 from memdb.activate.follow import Followed, follow, told
@@ -29,7 +31,7 @@ from memdb.construct.relation import readings
 from memdb.generate.prompts import prompt
 from memdb.language.clock import parse_instant
 from memdb.models.ports import Backbone, Encoder
-from memdb.models.registry import load_backbone, load_encoder
+from memdb.models.registry import as_backbone, load_encoder
 from memdb.records import (
     About,
     Added,
@@ -128,21 +130,22 @@ class Memory:
         """Let a language model make the units of every window that waits for it, in place of those that rules
         made, and tell the traces (QGMem section III-A).
 
-        `backbone` is a model, the path of a GGUF file or `openai:NAME`; by default the one the memory was
-        opened with, and without any the rules of this version, which make anew what older ones made. Each
-        window is one transaction: a build may be stopped at any moment and begun again. `session` and
-        `source` pick one session. `retry` takes windows that failed before, `redo` those another model has
-        built. `progress` is told what was done so far.
+        `backbone` is a model (`load_backbone` makes one, at any `base_url`), the path of a GGUF file or
+        `openai:NAME`; by default the one the memory was opened with, and without any the rules of this
+        version, which make anew what older ones made. Each window is one transaction: a build may be stopped
+        at any moment and begun again. `session` and `source` pick one session. `retry` takes windows that
+        failed before, `redo` these and those that another model has built; without a model it takes back what
+        models made. `progress` is told what was done so far.
 
         Raises `ModelUnavailable` and `ModelError` when the model cannot run, `InputError` for a session that
         is not there, `ReadOnly`, `ScopeError`.
-        Warns (`MemdbWarning`) of windows that failed.
+        Warns (`MemdbWarning`) of windows that failed, and of those in which a model found nothing.
         """
         reading = self._reading_scope(scope)
         if session is not None:
             source, session = _named(source, session)
             self.windows(session, source=source, scope=scope)  # raises where there is none
-        chosen = load_backbone(backbone) if isinstance(backbone, str) else backbone or self._backbone
+        chosen = self._backbone if backbone is None else as_backbone(backbone)
         prompts = Prompts(prompt("units"), prompt("indexes"))
         maker = ByRules() if chosen is None else ByModel(chosen, prompts)
         wanted = Wanted(maker.made_by, maker.is_model, reading, session, source, retry=retry, redo=redo)
@@ -154,7 +157,7 @@ class Memory:
         finally:
             if isinstance(backbone, str) and chosen is not None:
                 chosen.close()
-        _warn_of_failures(built, stacklevel=3)
+        _warn(construct_build.shortfalls(built))
         return built
 
     def windows(
@@ -378,7 +381,8 @@ class Memory:
             told = f"the messages are stored, but their facts were not built: {error}"
             warnings.warn(told, errors.MemdbWarning, stacklevel=3)
         else:
-            _warn_of_failures(built, stacklevel=4)
+            now = msgspec.structs.replace(built, failed_before=0)
+            _warn(construct_build.shortfalls(now), stacklevel=4)
 
     def _speakers(self, scope: Scope | None) -> tuple[str, ...]:
         with self._database.reader() as connection:
@@ -469,10 +473,9 @@ def _no_session(session: str) -> errors.InputError:
     return errors.InputError(f"there is no session {session!r}", hint="sessions() and `memdb show` list them")
 
 
-def _warn_of_failures(built: Built, *, stacklevel: int) -> None:
-    if built.failed:
-        told = f"the model's answers for {built.failed} windows cannot be used: build(retry=True) tries again"
-        warnings.warn(told, errors.MemdbWarning, stacklevel=stacklevel)
+def _warn(told: Iterable[str], *, stacklevel: int = 3) -> None:
+    for warning in told:
+        warnings.warn(warning, errors.MemdbWarning, stacklevel=stacklevel)
 
 
 def _named(source: str, session: str) -> tuple[str, str]:

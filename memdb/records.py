@@ -235,14 +235,18 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     """What a build did, or has done so far.
 
     Of `windows` to be built, `done` have new units, `failed` kept those they had, `passed` were changed by
-    somebody else meanwhile; `units` were made, `rejected` counts the refused by reason. Of `traces` to be
-    told the model was asked for `told`, and `trajectories` could be used. The tokens are the model's.
+    somebody else meanwhile; `units` were made, `rejected` counts the refused by reason. `emptied` are windows
+    that had units and of which the model made none; `failed_before` those that failed earlier and wait for
+    `retry`. Of `traces` to be told the model was asked for `told`, and `trajectories` could be used. The
+    tokens are the model's.
     """
 
     windows: int = 0
     done: int = 0
     failed: int = 0
     passed: int = 0
+    emptied: int = 0
+    failed_before: int = 0
     units: int = 0
     rejected: dict[str, int] = {}
     traces: int = 0

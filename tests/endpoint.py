@@ -46,6 +46,7 @@ class Endpoint(ThreadingHTTPServer):
         self.script = script
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
+        self.header_names: set[str] = set()
         self.most_at_once = 0
         self._at_once = 0
         self._lock = threading.Lock()
@@ -78,6 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.header_names.update(name.lower() for name in self.headers)
         reply = self.server.answer(self.path, body, self.headers["Authorization"])
         try:
             self.send_response(reply.status)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -119,7 +119,9 @@ def build(
     """
     with database.exclusive(), database.reader() as connection:  # ReadOnly before anything is asked
         todo = windows.to_build(connection, wanted)
-    tally = _Tally(Built(windows=len(todo)), progress)
+        failed = windows.count_failed(connection, wanted) if maker.is_model else 0
+    waiting = failed - sum(work.state == "failed" for work in todo if maker.is_model)
+    tally = _Tally(Built(windows=len(todo), failed_before=waiting), progress)
 
     def make(work: Work) -> tuple[_Window, Extraction] | None:
         with database.reader() as connection:
@@ -133,13 +135,34 @@ def build(
                 continue
             window, extraction = made
             reasons = [one.reason for one in extraction.rejected]
-            if not _write(database, vectors, maker, window, extraction):
+            replaced = _write(database, vectors, maker, window, extraction)
+            if replaced is None:
                 tally.count(extraction.spent, passed=1)
             elif extraction.error is not None:
                 tally.count(extraction.spent, *reasons, failed=1)
             else:
-                tally.count(extraction.spent, *reasons, done=1, units=len(extraction.units))
+                made_units = len(extraction.units)
+                emptied = int(replaced > 0 and not made_units)
+                tally.count(extraction.spent, *reasons, done=1, units=made_units, emptied=emptied)
     return tally.built
+
+
+def shortfalls(built: Built) -> Iterator[str]:
+    """What a build did not do, or did beyond what was asked for, each in a sentence."""
+    if failed := built.failed + built.failed_before:
+        yield (
+            f"the model's answers for {_many(failed)} cannot be used: the facts stay as they were; build "
+            "with retry asks again, windows() and `memdb show --windows` say why"
+        )
+    if built.emptied:
+        yield (
+            f"the model found nothing in {_many(built.emptied)} that had facts: build with redo and without "
+            "a model makes those again"
+        )
+
+
+def _many(windows: int) -> str:
+    return f"{windows} window" + "s" * (windows != 1)
 
 
 def in_order(
@@ -192,8 +215,10 @@ def _read(connection: Connection, work: Work) -> _Window | None:
 
 def _write(
     database: Database, vectors: Vectors, maker: Maker, window: _Window, extraction: Extraction
-) -> bool:
-    """Write what became of a window; False if somebody else has changed it since it was read."""
+) -> int | None:
+    """Write what became of a window; how many units it replaced, None if somebody else has changed the window
+    since it was read.
+    """
     stretch = window.stretch
     near = [*stretch.before, *stretch.messages]
     last = stretch.first + len(stretch.messages) - 1
@@ -210,18 +235,19 @@ def _write(
 
 def _write_if_current(
     connection: Connection, maker: Maker, window: _Window, extraction: Extraction, planned: PlannedUnits
-) -> bool:
+) -> int | None:
     work = window.work
     if windows.work(connection, work.session_id, work.window_no) != work:
-        return False
+        return None
     windows.put_rejections(connection, work, extraction.rejected)
     if extraction.error is not None:
         windows.fail(connection, work, extraction.error[: settings.MAX_DETAIL_CHARS])
-        return True
+        return 0
     session = SessionRow(work.session_id, work.scope_id, window.stored)
-    write_units(connection, session, *planned, replaced=windows.units_of(connection, work))
+    replaced = windows.units_of(connection, work)
+    write_units(connection, session, *planned, replaced=replaced)
     windows.finish(connection, work, maker.made_by, is_model=maker.is_model)
-    return True
+    return len(replaced)
 
 
 def tell_traces(

@@ -110,7 +110,8 @@ class OpenAIBackbone:
     calls under way, waiting ones included: an endpoint that asks to wait is left alone by all of them.
     `wait` is given the seconds before a repeat. `usage` counts.
 
-    Raises ModelNotFound when the package openai is missing, InputError for a base_url or a key that is none.
+    Raises ModelNotFound when the package openai is missing, InputError for a base_url or a key that is none,
+    and when there is neither.
     Warns when the key would travel unencrypted.
     """
 
@@ -132,6 +133,9 @@ class OpenAIBackbone:
         self._retries, self._prices, self._wait = retries, prices, wait
         self._key = _key()
         address = base_url or os.environ.get("OPENAI_BASE_URL") or ""
+        if not address and not self._key:
+            hint = f"give base_url for a model of your own, or set {KEY_VARIABLES[0]} for OpenAI's"
+            raise InputError("no address and no key: nothing is sent to OpenAI without one", hint=hint)
         _check_address(address, has_key=bool(self._key))
         self._client = _client(address, self._key or NO_KEY, timeout_s)
         self._slots, self._lock, self._closed = BoundedSemaphore(parallel), Lock(), False
@@ -363,9 +367,17 @@ def _client(address: str, key: str, timeout_s: float) -> openai.OpenAI:
         raise ModelNotFound("an endpoint needs the package openai", hint=hint) from error
     # A proxy stands in no way to this machine itself.
     http = openai.DefaultHttpxClient(follow_redirects=False, trust_env=not _loopback(address))
-    return openai.OpenAI(
-        api_key=key, base_url=address or None, timeout=timeout_s, max_retries=0, http_client=http
+    client = openai.OpenAI(
+        api_key=key,
+        base_url=address or None,
+        timeout=timeout_s,
+        max_retries=0,
+        http_client=http,
+        default_headers={"User-Agent": "memdb"},
     )
+    if address:  # whose account it is concerns OpenAI alone
+        client.organization = client.project = None
+    return client
 
 
 def _body(

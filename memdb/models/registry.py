@@ -97,6 +97,8 @@ def load_backbone(
     if name.startswith(OPENAI) and name != OPENAI:
         from memdb.models.openai import OpenAIBackbone
 
+        if threads is not None:
+            raise InputError(f"{name} does not run in this process and has no threads")
         room = settings.API_CONTEXT_TOKENS if context_tokens is None else context_tokens
         return OpenAIBackbone(name.removeprefix(OPENAI), base_url=base_url, context_tokens=room)
     if not name.endswith(".gguf"):
@@ -107,6 +109,16 @@ def load_backbone(
     from memdb.models.llama import LlamaBackbone
 
     return LlamaBackbone(name, context_tokens=context_tokens, threads=threads)
+
+
+def as_backbone(given: object) -> Backbone:
+    """A backbone as it is, or the one a text or a path names. Raises InputError for anything else."""
+    if isinstance(given, str | Path):
+        return load_backbone(given)
+    if not isinstance(given, Backbone):
+        hint = f"give what load_backbone returns, the path of a GGUF file, or {OPENAI}MODEL"
+        raise InputError(f"a {type(given).__name__} is no backbone", hint=hint)
+    return given
 
 
 def find(spec: str | Path) -> Path:

@@ -46,7 +46,10 @@ def progress(out: Console) -> Iterator[Tell]:
 def built(out: Console, done: Built) -> None:
     """What a build did, in a few lines."""
     if not done.windows and not done.traces:
-        out.print(Text("nothing to build"))
+        waiting = (
+            f"; {many(done.failed_before, 'window')} failed before: --retry" if done.failed_before else ""
+        )
+        out.print(Text(f"nothing to build{waiting}"))
         return
     out.print(Text(f"built {many(done.done, 'window')} of {done.windows:,}: {many(done.units, 'fact')}"))
     if done.rejected:

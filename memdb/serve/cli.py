@@ -21,6 +21,7 @@ from memdb.version import __version__
 if TYPE_CHECKING:
     from memdb.memory import Memory
 
+_OF_A_MODEL = ("base_url", "threads", "context", "retry")
 F = TypeVar("F", bound=Callable[..., Any])
 
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -118,7 +119,7 @@ def _print_added(done: list[Added], as_json: bool) -> None:
 @click.option("--session", metavar="NAME", help="This session alone.")
 @click.option("--source", default="", metavar="NAME", help="Where the session was imported from.")
 @click.option("--retry", is_flag=True, help="Also the windows that failed before.")
-@click.option("--redo", is_flag=True, help="Also the windows that another model has built.")
+@click.option("--redo", is_flag=True, help="Also those that failed, or that another model has built.")
 @scope_options
 @EVERYONE_OPTION
 @ENCODER_OPTION
@@ -130,11 +131,13 @@ def build(file: Path, llm: str | None, as_json: bool, **options: Any) -> int:
     is checked against the messages: `memdb show --windows` shows what was refused. With openai: messages are
     sent to the endpoint; its key is read from MEMDB_API_KEY or OPENAI_API_KEY.
 
-    Exits with 4 when windows failed: they keep the facts they had.
+    Exits with 4 when windows stand as failed: they keep the facts they had.
     """
     from memdb.models.registry import load_backbone
     from memdb.serve import building, plain, render
 
+    if llm is None and (alone := [name for name in _OF_A_MODEL if options[name]]):
+        raise click.UsageError(f"--{alone[0].replace('_', '-')} is for a model: name one with --llm")
     with ExitStack() as stack:
         backbone = None
         if llm is not None:
@@ -153,7 +156,7 @@ def build(file: Path, llm: str | None, as_json: bool, **options: Any) -> int:
         render.stdout_text(plain.as_json(done))
     else:
         building.built(render.console(), done)
-    return LINES_REFUSED if done.failed else 0
+    return LINES_REFUSED if done.failed or done.failed_before else 0
 
 
 @commands.command(short_help="Find the evidence for a question.")

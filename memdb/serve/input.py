@@ -31,6 +31,7 @@ LINES_SUFFIXES: Final = (".jsonl", ".ndjson")
 MESSAGE_FIELDS: Final = Message.__struct_fields__
 SHAPES: Final = 'give an array of messages, {"session": …, "messages": […]}, {"sessions": […]} or JSON Lines'
 
+_NUMBERED: Final = re.compile(r"\s*\d{1,18}[.)]\s")  # the start of a fact, not of JSON
 _NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
 _GOES_ON: Final = ("{", "[", ",", ":")  # ends of a line after which a JSON document has more
 _MARKS: Final = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8: "utf-8-sig"}
@@ -243,7 +244,8 @@ def _parse(text: str) -> object:
         place = (
             f"line {error.lineno}, column {error.colno}" if "\n" in text.rstrip() else f"column {error.colno}"
         )
-        raise InputError(f"is not JSON: {error.msg.removesuffix(' at')} at {place}") from error
+        hint = "for a numbered list of facts say --format facts" if _NUMBERED.match(text) else ""
+        raise InputError(f"is not JSON: {error.msg.removesuffix(' at')} at {place}", hint=hint) from error
     except RecursionError as error:
         raise InputError("is not JSON that can be read: it is nested too deep") from error
     except ValueError as error:  # Python's bound on the digits of a whole number

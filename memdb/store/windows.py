@@ -62,6 +62,12 @@ def to_build(connection: apsw.Connection, wanted: Wanted) -> list[Work]:
     return [Work(*row) for row in connection.execute(statement("windows_to_build"), values)]
 
 
+def count_failed(connection: apsw.Connection, wanted: Wanted) -> int:
+    """How many windows of the scope and session stand as failed."""
+    values = {**reading_scope(wanted.scope), "session": wanted.session, "source": wanted.source}
+    return int(connection.execute(statement("count_failed"), values).get)
+
+
 def work(connection: apsw.Connection, session_id: int, window_no: int) -> Work | None:
     """A window as it stands; None if there is none."""
     values = {"session_id": session_id, "window_no": window_no}

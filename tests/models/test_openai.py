@@ -125,6 +125,21 @@ def test_memdbs_own_key_goes_first_and_none_is_needed(start: Start, monkeypatch:
     assert [*endpoint.keys, *second.keys, *third.keys] == [f"Bearer {KEY}", "Bearer sk-other", "Bearer none"]
 
 
+def test_whose_account_it_is_goes_to_no_other_address(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-secret")
+    endpoint, backbone = start([said("x")])
+    backbone.complete(ASK, max_tokens=5)
+    assert "authorization" in endpoint.header_names
+    assert not {"openai-organization", "openai-project"} & endpoint.header_names
+
+
+def test_without_an_address_and_a_key_nothing_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEMDB_API_KEY")
+    with pytest.raises(InputError, match="no address and no key"):
+        OpenAIBackbone("m")
+
+
 # --- Options an endpoint refuses
 
 

@@ -104,7 +104,8 @@ def test_windows_that_failed_are_exit_code_4(cli: Cli, talk: Path, model: list[A
         assert "warning: the model's answers for 4 windows cannot be used" in result.stderr
     model[0] = saying("no JSON")
     result = cli("build", talk, "--llm", "m.gguf")
-    assert (result.exit_code, result.stdout) == (0, "nothing to build\n"), "no window is asked about again"
+    assert result.stdout == "nothing to build; 4 windows failed before: --retry\n", "no window is asked again"
+    assert result.exit_code == 4, "a build that left windows undone is no success, however often it runs"
     model[0] = reader()
     assert cli("build", talk, "--llm", "m.gguf", "--retry").stdout.startswith(
         "built 4 windows of 4: 13 facts\n"
@@ -266,3 +267,20 @@ def test_a_strangers_file_is_shown_without_its_control_characters(cli: Cli, talk
     shown = cli("show", talk, "--windows").stdout
     assert not [c for c in shown if c != "\n" and not c.isprintable()]
     assert len(shown.splitlines()) == 4 * 3 + 1
+
+
+@pytest.mark.parametrize(
+    "args", [["--base-url", "http://127.0.0.1:9/v1"], ["--threads", "2"], ["--retry"], ["--context", "4096"]]
+)
+def test_what_is_for_a_model_is_not_ignored_without_one(cli: Cli, talk: Path, args: list[str]) -> None:
+    result = cli("build", talk, *args)
+    assert result.exit_code == 2
+    assert "name one with --llm" in result.stderr
+
+
+def test_a_model_that_empties_windows_is_told_of(cli: Cli, talk: Path, model: list[Any]) -> None:
+    model[0] = saying('{"memory_units": []}')
+    result = cli("build", talk, "--llm", "m.gguf")
+    assert result.exit_code == 0
+    assert "found nothing in 4 windows that had facts: build with redo" in result.stderr
+    assert cli("build", talk, "--redo").stdout == "built 4 windows of 4: 26 facts\n"

@@ -49,6 +49,14 @@ SELECT message_id, position, external_id, speaker, role, content, image_caption,
        said_text, said_day, said_utc_us, said_offset_min, said_serial
 FROM message WHERE session_id = :session_id AND position >= :position AND position < :end_position ORDER BY position;
 
+-- name: count_failed
+SELECT count(*) FROM window JOIN session USING (session_id) JOIN scope USING (scope_id)
+WHERE (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
+                         THEN user IS NULL AND agent IS NULL AND run IS NULL
+                         ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
+                          AND (:run IS NULL OR run = :run) END)
+  AND (:session IS NULL OR session.name = :session AND session.source = :source) AND state = 'failed';
+
 -- name: failed_windows
 SELECT count(*) FROM window WHERE state = 'failed';
 
