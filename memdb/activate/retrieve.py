@@ -11,8 +11,9 @@ import msgspec
 from memdb import settings
 from memdb.activate.expand import find_chains
 from memdb.activate.perspective import asks, asks_of_past
+from memdb.language.clock import parse_instant
 from memdb.language.slots import still_holds
-from memdb.language.terms import STOP_WORDS, fold, question_terms
+from memdb.language.terms import STOP_WORDS, fold, question_terms, tokens
 from memdb.models.ports import Encoder
 from memdb.records import ChannelHit, Evidence, Interval, Message, Query, Scope, Triple, Unit
 from memdb.store import indexes, rows
@@ -97,6 +98,7 @@ def _bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[s
         "weights": json.dumps(settings.LIST_WEIGHTS),
         "speaker": request.speaker,
         "speaker_bonus": settings.SPEAKER_BONUS,
+        "asked": " ".join(tokens(query.text)),
         "newest_first": "traces" in request.channels and not asks_of_past(query),
         "chains": "[]",
         "terms": terms,
@@ -177,5 +179,11 @@ def unit_of(fact: indexes.Fact) -> Unit:
         source_ids=fact.source_ids,
         said_at=fact.said_at,
         trace_id=None if fact.trace_id is None else str(fact.trace_id),
-        current=still_holds(fact.triple[1], fact.triple[2], fact.newest) if fact.triple else None,
+        current=_still_holds(fact) if fact.triple else None,
     )
+
+
+def _still_holds(fact: indexes.Fact) -> bool | None:
+    _, predicate, value = fact.triple or ("", "", "")
+    numbered = fact.said_at is not None and parse_instant(fact.said_at).serial is not None
+    return still_holds(predicate, value, fact.newest, numbered)

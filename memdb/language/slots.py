@@ -17,6 +17,23 @@ _VAGUE: Final = AUXILIARIES | ADVERBS | word_set(
     "plan plans find finds mean means to for forward in on at with up out about of",
 )  # fmt: skip
 _BE: Final = word_set("was were")
+_COPULAS: Final = word_set("is are was were becomes became remains")
+_DENIES: Final = word_set("not never no cannot")
+_FAVOURITE: Final = word_set("favourite favorite best current new")
+# What somebody has several of: naming one says nothing of the others.
+_SEVERAL: Final = word_set(
+    "brother sister sibling son daughter child kid baby twin cousin aunt uncle niece nephew parent relative",
+    "friend neighbour neighbor colleague coworker teammate classmate roommate pet dog cat horse bird hobby",
+    "interest skill language dream goal plan idea problem issue thing part reason member student teacher",
+    "fan customer client guest founder author creator",
+)  # fmt: skip
+# How the claims begin whose slot has one value at a time.
+_STATES: Final = (
+    "lives in", "lives at", "lives with", "is living in", "is living at", "resides in", "is based in",
+    "works for", "works at", "is working for", "is working at", "is employed by", "is married to",
+    "is engaged to", "is dating", "is named", "is called", "weighs", "was born in", "was born on", "died in",
+    "died on", "is headquartered in", "is owned by", "is led by", "is headed by",
+)  # fmt: skip
 ARROW: Final = " → "
 
 
@@ -35,19 +52,42 @@ def holds_one_value(predicate: str) -> bool:
     return True
 
 
-def still_holds(predicate: str, value: str, newest: Sequence[tuple[str, str]]) -> bool | None:
+def is_replaced(predicate: str, numbered: bool) -> bool:
+    """Whether a later claim of the slot takes the place of an earlier one.
+
+    In a numbered list of facts, whose numbers are its clock, every slot with one value is restated to be
+    corrected (QGMem appendix F1: the larger number is newer). In conversation much that reads alike holds
+    beside each other, "speaks French" and "speaks German": there only homes, employers, marriages and named
+    slots such as "favourite player is" count, those of kin and of several things not.
+    """
+    if numbered:
+        return holds_one_value(predicate)
+    words = [word for word in fold(predicate).replace("\u2019", "'").split() if word not in ADVERBS]
+    if not words or any(word in _DENIES or word.endswith("n't") for word in words):
+        return False
+    if words[-1] in _COPULAS and len(words) > 1:
+        named = words[:-1]
+        return any(word in _FAVOURITE for word in named) or (
+            named[-1] not in _SEVERAL and (not named[-1].endswith("s") or named[-1].endswith("ss"))
+        )
+    return " ".join(words).startswith(_STATES)
+
+
+def still_holds(
+    predicate: str, value: str, newest: Sequence[tuple[str, str]], numbered: bool = False
+) -> bool | None:
     """Whether a claim of a trace states what holds, given what the trace says last with each predicate,
     (predicate, value), newest first.
 
-    True for the value that was said last. Only a slot that has one value is replaced, and only by a claim of
-    such a slot: then False. None where claims hold beside each other, as events that read alike, and outside
-    of a trace.
+    True for the value that was said last. Only a slot that `is_replaced` is, and only by a claim of such a
+    slot: then False. None where claims hold beside each other, as events that read alike, and outside of a
+    trace.
     """
     if not newest:
         return None
-    one_value = holds_one_value(predicate)
+    one_value = is_replaced(predicate, numbered)
     if one_value:
-        newest = [claim for claim in newest if holds_one_value(claim[0])] or newest
+        newest = [claim for claim in newest if is_replaced(claim[0], numbered)] or newest
     if same_value(newest[0][1]) == same_value(value):
         return True
     return False if one_value else None

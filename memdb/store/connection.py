@@ -14,14 +14,14 @@ import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import apsw
 import msgspec
 from apsw import Connection as Connection
 
 from memdb import errors, settings
-from memdb.language.slots import holds_one_value, same_value
+from memdb.language.slots import is_replaced, same_value
 from memdb.language.terms import fold
 
 T = TypeVar("T")
@@ -376,16 +376,23 @@ def add_functions(connection: apsw.Connection) -> None:
     functions: dict[str, Callable[[str], str | bool]] = {
         "fold": fold,
         "same_value": same_value,
-        "holds_one_value": holds_one_value,
     }
     for name, function in functions.items():
         connection.create_scalar_function(
             name, _of_text(function), 1, deterministic=True, flags=apsw.SQLITE_DIRECTONLY
         )
+    connection.create_scalar_function(
+        "is_replaced", _is_replaced, 2, deterministic=True, flags=apsw.SQLITE_DIRECTONLY
+    )
 
 
 def _of_text(function: Callable[[str], str | bool]) -> Callable[..., str | int | None]:
     return lambda value: function(value) if isinstance(value, str) else None
+
+
+def _is_replaced(*values: Any) -> int | None:
+    predicate, numbered = values
+    return is_replaced(predicate, bool(numbered)) if isinstance(predicate, str) else None
 
 
 def limit_cache(connection: apsw.Connection, kib: int) -> None:

@@ -1,6 +1,6 @@
 -- name: chain_starts
 -- Of the names a question may hold, those of holders from which two facts can be followed: the object of one of their
--- facts is itself a holder. It looks at the newest :scan facts of a label and no further.
+-- facts is itself a holder. Only what the question may see counts; of a label the newest :scan such facts.
 WITH visible AS MATERIALIZED (
   SELECT scope_id FROM scope
   WHERE :everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
@@ -11,18 +11,27 @@ WITH visible AS MATERIALIZED (
 SELECT DISTINCT name.value FROM json_each(:names) AS name
 CROSS JOIN label ON axis IN ('subject', 'entity', 'location') AND folded IN (name.value, 'the ' || name.value)
 WHERE EXISTS (
-  SELECT 1 FROM (SELECT unit_id FROM unit_label WHERE unit_label.label_id = label.label_id
-                 ORDER BY unit_id DESC LIMIT :scan) JOIN unit USING (unit_id)
-  WHERE scope_id IN (SELECT scope_id FROM visible) AND subject IS NOT NULL
-    AND (axis = 'subject' OR instr(' ' || fold(subject) || ' ', ' ' || name.value || ' '))
+  SELECT 1 FROM (
+    SELECT subject, object
+    FROM unit_label JOIN unit USING (unit_id) JOIN message USING (message_id)
+    WHERE unit_label.label_id = label.label_id AND subject IS NOT NULL
+      AND unit.scope_id IN (SELECT scope_id FROM visible)
+      AND ifnull(said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
+    ORDER BY unit_label.unit_id DESC LIMIT :scan) AS own
+  WHERE (axis = 'subject' OR instr(' ' || fold(own.subject) || ' ', ' ' || name.value || ' '))
     AND EXISTS (
       SELECT 1 FROM label AS holder
       WHERE holder.axis IN ('subject', 'entity', 'location')
-        AND holder.folded IN (fold(unit.object), 'the ' || fold(unit.object))
-        AND (holder.axis = 'subject' OR EXISTS (
-          SELECT 1 FROM (SELECT unit_id FROM unit_label WHERE unit_label.label_id = holder.label_id
-                         ORDER BY unit_id DESC LIMIT :fan) JOIN unit AS next USING (unit_id)
-          WHERE instr(' ' || fold(next.subject) || ' ', ' ' || holder.folded || ' '))))
+        AND holder.folded IN (fold(own.object), 'the ' || fold(own.object))
+        AND EXISTS (
+          SELECT 1 FROM (
+            SELECT subject
+            FROM unit_label JOIN unit USING (unit_id) JOIN message USING (message_id)
+            WHERE unit_label.label_id = holder.label_id AND subject IS NOT NULL
+              AND unit.scope_id IN (SELECT scope_id FROM visible)
+              AND ifnull(said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
+            ORDER BY unit_label.unit_id DESC LIMIT :fan) AS next
+          WHERE holder.axis = 'subject' OR instr(' ' || fold(next.subject) || ' ', ' ' || holder.folded || ' ')))
 );
 
 -- name: hops
@@ -31,7 +40,7 @@ WHERE EXISTS (
 -- far as JSON. A path's `cover` says how well each part of the question is told by some slot on it, so a part counts
 -- once; its score is the sum less :hop_cost for each hop.
 --
--- Everything is bounded: a label gives its newest :scan units, a node :fan edges, a round looks at :edges of them and
+-- Everything is bounded: a label gives its newest :scan units that the question may see, a node :fan edges, a round looks at :edges of them and
 -- keeps :beam paths, and there are :most_hops rounds.
 WITH RECURSIVE
 visible AS MATERIALIZED (
@@ -59,18 +68,20 @@ beam (hop, paths) AS (
       CROSS JOIN label ON label.axis IN ('subject', 'entity', 'location') AND label.folded IN (node, 'the ' || node)
       CROSS JOIN json_each((
         SELECT json_group_array(unit_id) FROM (
-          SELECT unit_id
-          FROM (SELECT unit_id FROM unit_label WHERE unit_label.label_id = label.label_id
-                ORDER BY unit_id DESC LIMIT :scan) JOIN unit USING (unit_id) JOIN message USING (message_id)
-          WHERE unit.scope_id IN (SELECT scope_id FROM visible) AND subject IS NOT NULL
-            AND ifnull(said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
-            AND (label.axis = 'subject' OR instr(' ' || fold(subject) || ' ', ' ' || node || ' '))
+          SELECT unit_id FROM (
+            SELECT unit_label.unit_id, subject
+            FROM unit_label JOIN unit USING (unit_id) JOIN message USING (message_id)
+            WHERE unit_label.label_id = label.label_id AND subject IS NOT NULL
+              AND unit.scope_id IN (SELECT scope_id FROM visible)
+              AND ifnull(said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
+            ORDER BY unit_label.unit_id DESC LIMIT :scan)
+          WHERE label.axis = 'subject' OR instr(' ' || fold(subject) || ' ', ' ' || node || ' ')
           ORDER BY unit_id DESC LIMIT :fan))) AS step
       GROUP BY node, unit_id LIMIT :edges
     ),
     -- Of what is said of one slot with one value the newest, unless its trace says something later.
     told AS MATERIALIZED (
-      SELECT edge.*, subject, predicate, fold(object) AS object, holds_one_value(predicate) AS one_value,
+      SELECT edge.*, subject, predicate, fold(object) AS object, is_replaced(predicate, said_serial IS NOT NULL) AS one_value,
              row_number() OVER (PARTITION BY node, fold(subject), fold(predicate)
                                 ORDER BY ifnull(said_key, 9223372036854775807) DESC, edge.unit_id DESC) AS place
       FROM edge JOIN unit USING (unit_id) JOIN message USING (message_id)
@@ -81,7 +92,7 @@ beam (hop, paths) AS (
         SELECT 1 FROM trace_unit AS own JOIN trace_unit AS later ON later.trace_id = own.trace_id
                                                                 AND later.number > own.number
         JOIN unit ON unit.unit_id = later.unit_id JOIN message USING (message_id)
-        WHERE own.unit_id = told.unit_id AND holds_one_value(unit.predicate)
+        WHERE own.unit_id = told.unit_id AND is_replaced(unit.predicate, message.said_serial IS NOT NULL)
           AND same_value(unit.object) <> same_value(told.object)
           AND ifnull(said_key, 9223372036854775807) BETWEEN :said_from AND :said_until))
     ),

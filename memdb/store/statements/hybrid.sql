@@ -174,32 +174,41 @@ scored AS MATERIALIZED (
   FROM fused JOIN message USING (message_id)
 ),
 -- Claims that a later one of their trace replaced, with the message of the one that holds (A4.5): the last said by
--- :said_until of those whose slot has one value.
+-- :said_until of those whose slot is replaced at all. What the question itself names is what it asks for.
 traced AS MATERIALIZED (
-  SELECT scored.message_id, unit.object, trace_unit.trace_id
-  FROM scored JOIN unit USING (message_id) LEFT JOIN trace_unit
-       ON :newest_first AND trace_unit.unit_id = unit.unit_id AND holds_one_value(unit.predicate)
+  SELECT scored.message_id, unit.object, trace_unit.trace_id, scored.score AS own
+  FROM scored JOIN message USING (message_id) JOIN unit USING (message_id) LEFT JOIN trace_unit
+       ON :newest_first AND trace_unit.unit_id = unit.unit_id
+      AND is_replaced(unit.predicate, message.said_serial IS NOT NULL)
+      AND NOT instr(' ' || :asked || ' ', ' ' || same_value(unit.object) || ' ')
 ),
 holding AS MATERIALIZED (
   SELECT trace_id, object, message_id, max(number) FROM (
     SELECT trace_unit.trace_id, trace_unit.number, unit.object, unit.message_id
     FROM trace_unit JOIN unit USING (unit_id) JOIN message USING (message_id)
-    WHERE trace_id IN (SELECT trace_id FROM traced) AND holds_one_value(unit.predicate)
+    WHERE trace_id IN (SELECT trace_id FROM traced) AND is_replaced(unit.predicate, message.said_serial IS NOT NULL)
       AND ifnull(message.said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
   ) GROUP BY trace_id
 ),
--- A message of which nothing holds any more comes after those that say what does.
-outdated AS MATERIALIZED (
-  SELECT traced.message_id, min(current.score) AS most
+replaced AS MATERIALIZED (
+  SELECT traced.message_id, holding.message_id AS by_id, own,
+         count(*) OVER of_message = count(current.score) OVER of_message AS outdated
   FROM traced LEFT JOIN holding ON holding.trace_id = traced.trace_id
                                AND same_value(holding.object) <> same_value(traced.object)
        LEFT JOIN scored AS current ON current.message_id = holding.message_id
-  GROUP BY traced.message_id HAVING count(*) = count(holding.trace_id)
+  WINDOW of_message AS (PARTITION BY traced.message_id)
+),
+-- A message of which nothing holds any more comes directly after the one that says what does, which is lifted to it:
+-- nothing is pushed down among messages that are about something else.
+moved AS (
+  SELECT iif(lifts.value, by_id, message_id) AS message_id, max(iif(lifts.value, own, NULL)) AS lift,
+         max(NOT lifts.value) AS late
+  FROM replaced CROSS JOIN json_each('[0, 1]') AS lifts WHERE outdated GROUP BY 1
 ),
 ranked AS MATERIALIZED (
-  SELECT message_id, units, channels, min(score, ifnull(most, score)) AS score, most IS NOT NULL AS late
-  FROM scored LEFT JOIN outdated USING (message_id)
-  ORDER BY score DESC, late, message_id LIMIT :k
+  SELECT message_id, units, channels, max(score, ifnull(lift, score)) AS score, ifnull(late, 0) AS late
+  FROM scored LEFT JOIN moved USING (message_id)
+  ORDER BY 4 DESC, 5, message_id LIMIT :k
 )
 SELECT score, ranked.channels, session.name AS session,
        message.message_id, message.position, message.external_id, message.speaker, message.role, message.content,
