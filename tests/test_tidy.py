@@ -41,6 +41,7 @@ FENCES = {
     "torch": ("generate/graph_token.py", "models/export.py", "train/"),
     "torch_geometric": ("generate/graph_token.py", "train/"),
     "openai": ("models/openai.py",),
+    "httpx2": ("models/openai.py", "models/endpoint.py"),
     "huggingface_hub": ("models/registry.py",),
     "click": ("serve/",),
     "rich": ("serve/",),
@@ -56,6 +57,7 @@ LATE = {
     "llama_cpp",
     "jinja2",
     "openai",
+    "httpx2",
     "huggingface_hub",
     "dateparser",
 }

@@ -16,6 +16,7 @@ import codecs
 import ctypes
 import hashlib
 import logging
+import os
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -388,14 +389,18 @@ def _fail(message: str, hint: str = "", kind: type[ModelError] = ModelError) -> 
 
 
 def _load(path: Path) -> Native:
-    if not path.is_file():
+    try:
+        found = path.is_file()
+    except (OSError, ValueError) as error:  # a name no file can have: too long, or with a zero in it
+        raise ModelNotFound(f"there is no model file {str(path)!r}: {error}") from error
+    if not found:
         raise ModelNotFound(f"there is no model file {path}")
     library = _library()
     with path.open("rb") as stream:
         if stream.read(len(MAGIC)) != MAGIC:
             raise ModelDamaged(f"{path} is not a GGUF file")
     _native_errors.clear()
-    model = library.llama_model_load_from_file(str(path).encode(), library.llama_model_default_params())
+    model = library.llama_model_load_from_file(os.fsencode(path), library.llama_model_default_params())
     if not model:
         _fail(f"{path} is not a model llama.cpp can load", kind=ModelDamaged)
     return model

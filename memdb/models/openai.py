@@ -1,8 +1,8 @@
 """Any endpoint that speaks the OpenAI chat protocol. The only file that knows openai.
 
 What is sent: the turns, the schema, the name of the model, and the key, to the named address and no other
-(redirects are refused). The key comes from the environment, MEMDB_API_KEY or else OPENAI_API_KEY; no error,
-no repr and no log shows it.
+(redirects are refused). The key comes from the environment, MEMDB_API_KEY or else OPENAI_API_KEY; no error
+and no repr shows it.
 
 Endpoints differ in what they take. A request that is refused for one of its options is sent again without it,
 and what was learned is kept as long as the object lives.
@@ -25,6 +25,7 @@ import msgspec
 
 from memdb import settings
 from memdb.errors import InputError, MemdbError, MemdbWarning, ModelError, ModelNotFound, ModelUnavailable
+from memdb.models.endpoint import Bounds, redacted
 from memdb.models.ports import Completion, Turn, require_room, require_turns, rooted, valid_unicode
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ NO_KEY = "none"  # sent where no key is set: servers of one's own look at none
 RETRIED = {408, 409, 429}  # and all from 500
 REFUSES_OPTIONS = {400, 404, 422}
 SAID_CHARS = 500  # of an endpoint's own words that an error repeats
+HEARD_CHARS = 65_536  # of them that are looked at
+MOST_TOKENS = 10**9  # that an endpoint's count of one request is believed
 FORMS = ("json_schema", "plain_schema", "json_object", "prompt")  # of asking for JSON, strictest first
 BOUNDS = {"minLength", "maxLength", "pattern", "minItems", "maxItems"}  # what some strict modes do not take
 
@@ -88,18 +91,22 @@ class _Spent(msgspec.Struct):
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
 
-    @property
-    def cached_tokens(self) -> int:
-        return (self.prompt_tokens_details and self.prompt_tokens_details.cached_tokens) or 0
-
 
 class _Reply(msgspec.Struct):
     choices: list[_Choice] | None = None
     spent: _Spent | None = msgspec.field(default=None, name="usage")
 
     @property
-    def usage(self) -> _Spent:
-        return self.spent or _Spent()
+    def usage(self) -> dict[str, int]:
+        """The tokens by their names in `Usage`, in the bounds of what can be; 0 for what was not counted."""
+        spent = self.spent or _Spent()
+        details = spent.prompt_tokens_details or _Details()
+        prompt = _within(spent.prompt_tokens, MOST_TOKENS)
+        return {
+            "prompt_tokens": prompt,
+            "cached_tokens": _within(details.cached_tokens, prompt),
+            "completion_tokens": _within(spent.completion_tokens, MOST_TOKENS),
+        }
 
 
 class OpenAIBackbone:
@@ -108,7 +115,7 @@ class OpenAIBackbone:
     `base_url` ends where `/chat/completions` begins; None is OpenAI's own, or OPENAI_BASE_URL. `timeout_s`
     bounds each silence of the endpoint (and connecting), `retries` the repeats of one request, `parallel` the
     calls under way, waiting ones included: an endpoint that asks to wait is left alone by all of them.
-    `wait` is given the seconds before a repeat. `usage` counts.
+    `wait` is given the seconds before a repeat, `clock` tells how long a request takes. `usage` counts.
 
     Raises ModelNotFound when the package openai is missing, InputError for a base_url or a key that is none,
     and when there is neither.
@@ -126,6 +133,7 @@ class OpenAIBackbone:
         context_tokens: int = settings.API_CONTEXT_TOKENS,
         prices: Prices | None = None,
         wait: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not model or retries < 0 or parallel < 1 or context_tokens < 2:
             raise InputError("an endpoint needs a model, retries from 0, parallel from 1, a context from 2")
@@ -137,7 +145,8 @@ class OpenAIBackbone:
             hint = f"give base_url for a model of your own, or set {KEY_VARIABLES[0]} for OpenAI's"
             raise InputError("no address and no key: nothing is sent to OpenAI without one", hint=hint)
         _check_address(address, has_key=bool(self._key))
-        self._client = _client(address, self._key or NO_KEY, timeout_s)
+        bounds = Bounds(f"the endpoint of the model {model}", bare=bool(address), clock=clock)
+        self._client = _client(address, self._key or NO_KEY, timeout_s, bounds)
         self._slots, self._lock, self._closed = BoundedSemaphore(parallel), Lock(), False
         self._usage = Usage(cost=None if prices is None else 0.0)
         self._forms: dict[object, int] = {}  # by title or schema, the place in FORMS of what works
@@ -191,16 +200,17 @@ class OpenAIBackbone:
         require_room(asked, max_tokens, self._context_tokens)
         with self._slots:
             reply, fenced = self._ask(turns, max_tokens, root)
-        self._spend(reply.usage)
+        usage = reply.usage
+        self._count(**usage)
         text, finish = self._text(reply)
         if fenced and (inside := FENCE.fullmatch(text)):
             text = inside[1]
         return Completion(
             text=text,
             finish="length" if finish == "length" else "stop",
-            prompt_tokens=reply.usage.prompt_tokens or asked,
-            cached_tokens=reply.usage.cached_tokens,
-            completion_tokens=reply.usage.completion_tokens or self.count_tokens(text),
+            prompt_tokens=usage["prompt_tokens"] or asked,
+            cached_tokens=usage["cached_tokens"],
+            completion_tokens=usage["completion_tokens"] or self.count_tokens(text),
         )
 
     def close(self) -> None:
@@ -249,19 +259,21 @@ class OpenAIBackbone:
 
     def _request(self, body: dict[str, Any], *, repeated: bool) -> bytes | openai.APIError:
         """Errors are returned: none of ours shall be raised from one of the client's, which know the key."""
+        import httpx2
         import openai
 
         if self._closed:
             raise ModelError(f"the backbone {self._model} was closed")
         self._count(requests=1, retries=int(repeated))
         try:
-            return self._client.chat.completions.with_raw_response.create(**body).content
+            # Not by `with_raw_response`: it is told apart by a header that is not for the endpoint.
+            return self._client.post("/chat/completions", cast_to=httpx2.Response, body=body).content
         except openai.APIError as error:
             return error
 
     def _failure(self, error: openai.APIError) -> MemdbError:
         """The error of ours that says the same, without the key."""
-        status, said = _status(error), self._redacted(_said(error))[:SAID_CHARS]
+        status, said = _status(error), self._redacted(_said(error))
         where = f"the model {self._model} at {self._client.base_url.host}"
         if status in (401, 403):
             hint = f"set {KEY_VARIABLES[0]} (or {KEY_VARIABLES[1]}) to a key that may use this model"
@@ -279,7 +291,7 @@ class OpenAIBackbone:
         return ModelUnavailable(f"{where} refuses the request ({status}): {said}", hint=hint)
 
     def _redacted(self, text: str) -> str:
-        return text.replace(self._key, "[key]") if self._key else text
+        return redacted(text[:HEARD_CHARS], self._key)[:SAID_CHARS]
 
     def _decode(self, data: bytes) -> _Reply:
         try:
@@ -301,13 +313,6 @@ class OpenAIBackbone:
             raise ModelError(f"the model {self._model} sent an answer without a text")
         return choice.message.content, choice.finish_reason or "stop"
 
-    def _spend(self, spent: _Spent) -> None:
-        self._count(
-            prompt_tokens=spent.prompt_tokens or 0,
-            cached_tokens=spent.cached_tokens,
-            completion_tokens=spent.completion_tokens or 0,
-        )
-
     def _count(self, **more: int) -> None:
         with self._lock:
             used = self._usage
@@ -320,6 +325,10 @@ class OpenAIBackbone:
                 cost += used.completion_tokens * prices.completion
                 used = msgspec.structs.replace(used, cost=cost / 1e6)
             self._usage = used
+
+
+def _within(count: int | None, most: int) -> int:
+    return min(max(count or 0, 0), most)
 
 
 def _key() -> str:
@@ -358,7 +367,7 @@ def _loopback(address: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def _client(address: str, key: str, timeout_s: float) -> openai.OpenAI:
+def _client(address: str, key: str, timeout_s: float, bounds: Bounds) -> openai.OpenAI:
     """Its own repeats are off: they sleep where nobody can step in, and are not counted."""
     try:
         import openai
@@ -366,8 +375,12 @@ def _client(address: str, key: str, timeout_s: float) -> openai.OpenAI:
         hint = "pip install 'memdb-engine[api]'"
         raise ModelNotFound("an endpoint needs the package openai", hint=hint) from error
     # A proxy stands in no way to this machine itself.
-    http = openai.DefaultHttpxClient(follow_redirects=False, trust_env=not _loopback(address))
-    client = openai.OpenAI(
+    http = openai.DefaultHttpxClient(
+        follow_redirects=False,
+        trust_env=not _loopback(address),
+        event_hooks={"request": [bounds.request], "response": [bounds.response]},
+    )
+    return openai.OpenAI(
         api_key=key,
         base_url=address or None,
         timeout=timeout_s,
@@ -375,9 +388,6 @@ def _client(address: str, key: str, timeout_s: float) -> openai.OpenAI:
         http_client=http,
         default_headers={"User-Agent": "memdb"},
     )
-    if address:  # whose account it is concerns OpenAI alone
-        client.organization = client.project = None
-    return client
 
 
 def _body(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from memdb import settings
 from memdb.errors import InputError, ModelDamaged
 from memdb.models.chat_template import ChatTemplate
 
@@ -108,3 +109,84 @@ def test_a_template_knows_no_day_and_tells_models_not_to_think() -> None:
 def test_json_is_written_as_templates_expect() -> None:
     source = "{{ {'a': 'ü<'} | tojson }}{{ messages[0].content }}"
     assert ChatTemplate(source).parts(["user"])[0] == '{"a": "ü<"}'
+
+
+def test_a_template_or_its_text_may_only_be_so_long() -> None:
+    longest = settings.TEMPLATE_CHARS - len(CHATML)
+    assert ChatTemplate(CHATML + " " * longest).parts(["user"])
+    with pytest.raises(ModelDamaged, match="more than 65536 characters"):
+        ChatTemplate(CHATML + " " * (longest + 1))
+    loop = "{% for a in range(90) %}{% for b in range(99999) %}{{ 'x' }}{% endfor %}{% endfor %}"
+    with pytest.raises(ModelDamaged, match="chat template makes too much"):
+        ChatTemplate(loop).parts(["user"])
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "'a' * 10 ** 10",
+        "10 ** 10 * 'a'",
+        "([1] * 10 ** 10) | length",
+        "9 ** (9 ** 9)",
+        "2 ** 1000 * 2 ** 1000",
+        "'%99999999999d' % 1",
+        "'%*d' % (99999999999, 1)",
+        "('a' * 4194304) + 'a'",
+    ],
+)
+def test_no_single_step_of_a_template_fills_the_memory(expression: str) -> None:
+    template = ChatTemplate("{{ " + expression + " }}{{ messages[0].content }}")
+    with pytest.raises(ModelDamaged, match="chat template makes too much"):
+        template.parts(["user"])
+
+
+@pytest.mark.parametrize(
+    "call", ["'a'.ljust(10 ** 10)", "'a'.zfill(10 ** 10)", "lipsum()", "joiner()", "cycler(1)"]
+)
+def test_what_widens_texts_is_out_of_a_templates_reach(call: str) -> None:
+    with pytest.raises(InputError):
+        ChatTemplate("{{ " + call + " }}{{ messages[0].content }}").parts(["user"])
+
+
+def test_small_sums_and_formats_are_a_templates_own() -> None:
+    source = (
+        "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}"
+        "{{ '-' * 3 }}{{ 2 ** 10 * 2 }}{{ '%03d' % 7 }}{{ 7 % 4 }}{{ ([1] + [2]) | length }}{{ ns.n }}"
+        "{{ messages[0].content }}"
+    )
+    assert ChatTemplate(source).parts(["user"]) == ["---2048007321", ""]
+
+
+def test_a_template_nested_too_deep_is_damage() -> None:
+    with pytest.raises(ModelDamaged, match=r"chat template cannot be read: \w+Error"):
+        ChatTemplate("{{ " + "(" * 30_000 + "1" + ")" * 30_000 + " }}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% for a in messages recursive %}{{ loop([a]) }}{% endfor %}",
+    ],
+)
+def test_a_template_that_never_ends_is_damage(source: str) -> None:
+    with pytest.raises(ModelDamaged, match="chat template cannot be run: RecursionError"):
+        ChatTemplate(source).parts(["user"])
+
+
+@pytest.mark.parametrize(
+    "fault", [MemoryError(), RecursionError(), AttributeError("x"), AssertionError(), NameError()]
+)
+def test_whatever_goes_wrong_in_a_template_is_ours(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    import jinja2
+
+    def broken(*args: object, **options: object) -> object:
+        raise fault
+
+    template = ChatTemplate(CHATML)
+    monkeypatch.setattr(jinja2.Template, "generate", broken)
+    with pytest.raises(ModelDamaged, match=type(fault).__name__):
+        template.parts(["user"])
+    monkeypatch.setattr(jinja2.Environment, "from_string", broken)
+    with pytest.raises(ModelDamaged, match=type(fault).__name__):
+        ChatTemplate(CHATML)

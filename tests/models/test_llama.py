@@ -103,6 +103,35 @@ def test_it_needs_a_file_and_its_package(tmp_path: Path, monkeypatch: pytest.Mon
     assert "memdb-engine[llm]" in caught.value.hint
 
 
+@pytest.mark.parametrize("name", ["x" * 5_000, "a\0b", "\udcff"], ids=["long", "zero", "no text"])
+def test_a_name_no_file_has_is_not_found(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelNotFound, match="no model file"):
+        LlamaBackbone(tmp_path / f"{name}.gguf")
+
+
+def test_a_path_goes_to_llama_cpp_in_the_bytes_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+
+    class Library:
+        def llama_model_default_params(self) -> None:
+            return None
+
+        def llama_model_load_from_file(self, path: bytes, options: None) -> None:
+            asked.append(path)
+
+    path = tmp_path / os.fsdecode(b"caf\xe9.gguf")
+    try:
+        path.write_bytes(llama.MAGIC)
+    except OSError:
+        pytest.skip("the file system takes names of UTF-8 alone")
+    monkeypatch.setattr(llama, "_library", Library)
+    with pytest.raises(ModelDamaged):
+        LlamaBackbone(path)
+    assert asked == [os.fsencode(path)]
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"GG", b"rubbish", b"GGUF", b"GGUF\3\0\0\0", b"GGUF" + struct.pack("<IQQ", 3, 2**60, 2**60)],
