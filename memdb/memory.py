@@ -373,8 +373,9 @@ class Memory:
         """Build the full windows of a session that was added to: what fails is a warning."""
         maker = ByModel(backbone, Prompts(prompt("units"), prompt("indexes")))
         wanted = Wanted(
-            maker.made_by, True, place.scope, place.session, place.source, settings.WINDOW_MESSAGES
-        )
+            maker.made_by, True, place.scope, place.session, place.source,
+            exact=True, full_messages=settings.WINDOW_MESSAGES,
+        )  # fmt: skip
         try:
             built = construct_build.build(self._database, self._vectors(), maker, wanted)
         except errors.MemdbError as error:

@@ -200,9 +200,9 @@ class Prompt(msgspec.Struct, frozen=True):
 class Rejection(msgspec.Struct, frozen=True):
     """What a check of construction refused: `stage` of QGMem appendix F1, reason code, and what it was.
 
-    Reasons at "units": `bad_json`, `bad_id`, `bad_order`, `overlap_only`, `empty`, `dup`, `unsupported`; at
-    "indexes": `bad_json`, `bad_id`, `missing_id`, `bad_time`, `unsupported`. `cut` is no refusal: a text or a
-    reply was longer than the model's context, and what it was cut to was used.
+    Reasons at "units": `bad_json`, `bad_id`, `bad_order`, `overlap_only`, `empty`, `too_long`, `dup`,
+    `unsupported`; at "indexes": `bad_json`, `bad_id`, `missing_id`, `bad_time`, `unsupported`. `cut` is no
+    refusal: a text or a reply was longer than there is room for, and what it was cut to was used.
     """
 
     stage: Literal["units", "indexes"]

@@ -31,6 +31,7 @@ ASK_AGAIN_TOKENS: Final = 384  # room for a reply that could not be read, and fo
 SHOWN_REPLY_CHARS: Final = 500  # of such a reply that the model is shown (ours)
 LEAST_SHOWN_CHARS: Final = 64  # to which the messages of a window are shortened before it is given up (ours)
 MAX_FACT_CHARS: Final = 300  # longest fact_text asked of a model (ours)
+PREDICATE_WORDS: Final = 4  # of a predicate that need not be said; of a longer one some have to be (ours)
 MAX_PART_CHARS: Final = 120  # longest subject, predicate or object asked of a model (ours)
 MAX_TRAJECTORY_CHARS: Final = 900  # longest trajectory asked of a model (ours)
 MAX_LABEL_CHARS: Final = 80  # longest entity or location a model may give (ours)

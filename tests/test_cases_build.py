@@ -74,8 +74,11 @@ def test_case_14_the_prompts_example_and_greetings_are_no_facts(memory: memdb.Me
     assert {one.reason for one in memory.windows()[0].rejections} == {"unsupported"}
 
 
-def test_case_14_the_value_of_every_unit_is_said_in_its_messages(memory: memdb.Memory) -> None:
+def test_case_14_the_value_of_every_unit_is_said_in_its_messages(
+    memory: memdb.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A model that tells of every message what only another one says."""
+    monkeypatch.setattr("memdb.settings.MAX_WINDOW_UNITS", 64)
 
     def wrong(turns: Sequence[Turn], schema: Schema) -> str:
         if stage(schema) != "units":

@@ -481,7 +481,7 @@ def test_reasons_of_rejections(tmp_path: Path) -> None:
     assert stated is not None
     reasons = set(re.findall(r"`([a-z_]+)`", stated[1])) - {"units", "indexes", "rejection"}
     source = (ROOT / "memdb" / "construct" / "extract.py").read_text(encoding="utf-8")
-    code = set(re.findall(r'"((?:bad|missing|overlap)_\w+|empty|dup|unsupported|cut)"', source))
+    code = set(re.findall(r'"((?:bad|missing|overlap|too)_\w+|empty|dup|unsupported|cut)"', source))
     assert reasons == code
     documented = memdb.records.Rejection.__doc__ or ""
     assert reasons == set(re.findall(r"`([a-z_]+)`", documented)) - {"stage"}

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from memdb import settings
+from memdb import errors, settings
 from memdb.construct import derive, trajectory
 from memdb.construct.admit import Admitted
 from memdb.construct.extract import Extraction, Prompts, Stretch, extract
@@ -198,6 +198,11 @@ def _read(connection: Connection, work: Work) -> _Window | None:
         return None  # somebody else was faster: the model need not be asked
     start = max(0, work.first - derive.TAIL)
     near = rows.session_range(connection, work.session_id, start, work.end)
+    if work.first < 0 or len(near) != work.end - start:
+        raise errors.Damaged(
+            f"window {work.window_no} of session {work.session!r} is about messages that are not there",
+            hint="run memdb verify",
+        )
     opening = rows.session_range(connection, work.session_id, 0, derive.EARLY)
     messages = [Admitted(one.message, one.instant) for one in near]
     cut = work.first - start

@@ -127,8 +127,10 @@ def _unit(candidate: Candidate, stretch: Stretch) -> Unit | str:
         return "overlap_only"
     parts = [cleaned(part) for part in msgspec.structs.astuple(candidate.triple)]
     fact = cleaned(candidate.fact_text)
-    if not document_terms(fact) or not all(parts) or fold(parts[0]) == fold(parts[2]):
+    if not document_terms(fact) or not all(map(document_terms, parts)) or fold(parts[0]) == fold(parts[2]):
         return "empty"
+    if len(fact) > settings.MAX_FACT_CHARS or max(map(len, parts)) > settings.MAX_PART_CHARS:
+        return "too_long"
     return Unit(fact_text=fact, triple=Triple(*parts), first=first, last=last)
 
 
@@ -157,10 +159,17 @@ def _lacking(unit: Unit, support: Support) -> list[str]:
     """
     assert unit.triple is not None
     words = support.lacking(unit.triple.subject) + support.lacking(unit.triple.object)
-    words += support.lacking_names(unit.fact_text)
+    words += support.lacking_names(unit.fact_text) + support.lacking_names(unit.triple.predicate)
+    if support.share(unit.triple.predicate) < 1 - settings.LEAST_SUPPORT and _wordy(unit.triple.predicate):
+        words += support.lacking(unit.triple.predicate)
     if support.share(unit.fact_text) < settings.LEAST_SUPPORT:
         words += support.lacking(unit.fact_text)
     return list(dict.fromkeys(words))
+
+
+def _wordy(predicate: str) -> bool:
+    """Whether a predicate says more than which slot is meant."""
+    return len(document_terms(predicate).split()) > settings.PREDICATE_WORDS
 
 
 class _Dialogue:
@@ -181,7 +190,12 @@ class _Dialogue:
             self.rejected.append(Rejection("units", "cut", told))
         turns = self._turns(prompt, annotated_memory_content=lines.text)
         ids = [turn_id(self._stretch.first + n) for n in range(len(self._stretch.messages))]
-        return self._ask("units", turns, replies.units_schema(ids), Candidates).memory_units
+        offered = self._ask("units", turns, replies.units_schema(ids), Candidates).memory_units
+        if (more := len(offered) - settings.MAX_WINDOW_UNITS) > 0:
+            self.rejected.append(
+                Rejection("units", "cut", f"{more} units beyond {settings.MAX_WINDOW_UNITS}")
+            )
+        return offered[: settings.MAX_WINDOW_UNITS]
 
     def indexed(self, prompt: Prompt, accepted: Sequence[tuple[Unit, Support]]) -> list[Unit]:
         """Stage 2: the units with their entities, locations and times, all in one question."""

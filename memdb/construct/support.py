@@ -21,7 +21,7 @@ from memdb.language.sentences import WORD, sentences
 from memdb.language.stems import stem
 from memdb.language.terms import STOP_WORDS, document_terms, fold
 from memdb.language.verbs import FORMS
-from memdb.language.words import EMPTY, TIME_WORDS, word_set
+from memdb.language.words import EMPTY, word_set
 from memdb.records import Instant, Interval, Triple
 
 _NUMBERS: Final = {
@@ -37,21 +37,28 @@ _MONTHS: Final = (
 _DAYS: Final = "monday tuesday wednesday thursday friday saturday sunday".split()
 _SECOND_PERSON: Final = word_set("you your yours yourself")
 _OTHERS: Final = word_set("others others' and")
+# Words that date something without being read here, without those that are more often something else ("may").
 _TIME_CUES: Final = (
-    TIME_WORDS
-    | word_set(
-        "ago last next since until before after during when while year years month months week weeks day",
-        "days weekend weekends morning evening night spring summer autumn fall winter today yesterday",
-        "tomorrow born birthday anniversary holiday holidays christmas easter decade century",
+    word_set(
+        "ago last next yesterday today tomorrow tonight year years month months week weeks weekend weekends",
+        "morning evening summer autumn winter born birthday anniversary holiday holidays christmas easter",
+        "decade century childhood semester",
     )
-    | set(_MONTHS)
+    | (set(_MONTHS) - {"march", "may"})
     | set(_DAYS)
 )
-# An even number of them in a clause cancel out: "I can't live without it".
+_FAR_YEARS: Final = 120  # between speaking and a time that is spoken of in words that are not read here
+# What denies in English. An even number in a clause cancel out: "I can't live without it". Some only seem to.
 _NEGATION: Final = re.compile(
-    r"\b(?:not(?!\s(?:only|just)\b)|never|no|nobody|nothing|none|neither|nor|without|cannot"
-    r"|\w+n['’]t|(?:do|does|did|is|was|are|were|ca|wo|have|has|had|would|could|should)nt)\b",
+    r"\b(?:not(?!\s(?:only|just|until)\b)|never|no(?!\s(?:wonder|problem|doubt|worries)\b)|nope|nobody|nothing"
+    r"|none|neither|without|cannot(?!\s(?:wait|believe)\b)|hardly|barely|if|aint"
+    r"|refuse[sd]?|avoid(?:s|ed)?|stop(?:s|ped)?|quits?|hate[sd]?|dislike[sd]?|g[ai]ven?\sup"
+    r"|(?:ca|could)n['’]?t(?!\s(?:wait|believe|be\s\w+er|help|stop|agree)\b)"
+    r"|(?!ca|could)\w+n['’]t|(?:do|does|did|is|was|are|were|wo|have|has|had|would|should)nt)\b",
     re.IGNORECASE,
+)
+_NO: Final = re.compile(
+    r"\s*(?:no|nope|nah|not\sreally|not\sat\sall)\b(?!\s(?:wonder|problem|doubt))", re.IGNORECASE
 )
 _CLAUSES: Final = re.compile(r"[,;:—]|\s(?:but|and|so|because|although|though|while)\s", re.IGNORECASE)
 _SENTENCE_START: Final = re.compile(r"(?:\A|[.!?]\s+)[\"“'(]*\Z")
@@ -67,6 +74,7 @@ class Support:
         self._days: set[dt.date | None] = set()
         self._times: list[Interval] = []
         self._clauses: list[tuple[set[str], bool]] = []  # stems, and whether they are denied
+        self._asked: list[set[str]] = []  # those of the last questions
 
     def say(self, text: str) -> None:
         """Count a text as said."""
@@ -87,11 +95,19 @@ class Support:
             self._said.update(stem(term) for term in _date_words(time.interval).split())
             self._said.update(_date_words(time.interval).split())
         self._unread.update(document_terms(rest + text[at:]).split())
+        if _NO.match(text):
+            self._clauses += [(stems, True) for stems in self._asked]
+        else:
+            self._clauses += [(stems, False) for stems in self._asked]
+        self._asked = []
         for start, end in sentences(text):
             asks = text[start:end].rstrip("\"'”’)*_ ").endswith(("?", "？"))
             for clause in _CLAUSES.split(text[start:end]):
-                denied = not asks and _denies(clause)
-                self._clauses.append(({stem(term) for term in document_terms(clause).split()}, denied))
+                stems = {stem(term) for term in document_terms(clause).split()}
+                if asks:
+                    self._asked.append(stems)
+                else:
+                    self._clauses.append((stems, denies(clause)))
 
     @property
     def speaks_to_somebody(self) -> bool:
@@ -140,24 +156,32 @@ class Support:
 
         What counts are the clauses that say most of the value's words.
         """
-        if _denies(fact_text) or _denies(f"{triple.predicate} {triple.object}"):
+        if denies(fact_text) or denies(f"{triple.predicate} {triple.object}"):
             return not any(denied for _, denied in self._clauses)
         stems = {stem(term) for term in _content(triple.object)}
-        shared = [(len(stems & said), denied) for said, denied in self._clauses]
+        clauses = self._clauses + [(asked, False) for asked in self._asked]
+        shared = [(len(stems & said), denied) for said, denied in clauses]
         most = max((count for count, _ in shared), default=0)
         return most > 0 and all(denied for count, denied in shared if count == most)
 
     def allows_time(self, interval: Interval) -> bool:
         """Whether the messages can date a fact: an expression of time meets the interval, or at least speaks
-        of a time in words that are not read here. The day of speaking alone dates nothing.
+        of a time in words that are not read here. The day of speaking alone dates nothing, nor do such words
+        date what is more than a lifetime away.
         """
         if any(time.start <= interval.end and interval.start <= time.end for time in self._times):
             return True
-        copied = interval.start == interval.end and interval.start in self._days
-        return not copied and any(word in _TIME_CUES or word[0].isdigit() for word in self._unread)
+        if interval.start == interval.end and interval.start in self._days:
+            return False
+        years = {int(word) for word in self._unread if len(word) == 4 and word.isascii() and word.isdigit()}
+        if any(interval.start.year <= year <= interval.end.year for year in years):
+            return True
+        near = [abs(interval.start.year - day.year) <= _FAR_YEARS for day in self._days if day is not None]
+        return all(near) and not self._unread.isdisjoint(_TIME_CUES)
 
 
-def _denies(clause: str) -> bool:
+def denies(clause: str) -> bool:
+    """Whether an English clause denies what it speaks of."""
     return len(_NEGATION.findall(clause)) % 2 == 1
 
 
@@ -169,8 +193,10 @@ def support_of(cited: Sequence[Admitted], participants: Sequence[str]) -> Suppor
     """What messages say, their speakers included; between two `participants`, "you" is the other one."""
     support = Support()
     for message, instant in cited:
-        for text in (message.content, message.image_caption, message.location):
-            support.say_on(text or "", instant)
+        support.say_on(message.content, instant)
+        for text in (message.image_caption, message.location):
+            if text:
+                support.say_on(text, instant)
         cast = cast_of(message.speaker, message.role, tuple(participants))
         support.say(f"{message.speaker} {message.role or ''} {cast.speaker}")
         if cast.counterpart is not None and support.speaks_to_somebody:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from memdb import settings
 from memdb.construct import replies
-from memdb.construct.support import Support
+from memdb.construct.support import Support, denies
 from memdb.construct.traces import point, relation_text
 from memdb.language.cleaning import cleaned
+from memdb.language.terms import fold
 from memdb.models.ports import Backbone, Turn
 from memdb.models.replies import Spent, read
 from memdb.records import Prompt
@@ -53,13 +54,25 @@ def tell(backbone: Backbone, prompt: Prompt, members: Sequence[Member]) -> Told:
 
 
 def supported(text: str, members: Sequence[Member]) -> bool:
-    """Whether a trajectory names nothing its members do not, and tells the value that holds now."""
+    """Whether a trajectory is the members' own: it names nothing they do not, says little else, denies only
+    what they deny, and tells the value that holds now, after those that held before.
+    """
     known, told = Support(), Support()
     for member in members:
         known.say(f"{member.fact_text} {member.subject} {member.predicate} {member.object}")
         known.say(member.said_text or "")
     told.say(text)
-    return bool(text) and not known.lacking_names(text) and not told.lacking(members[-1].object)
+    current, low = fold(members[-1].object), fold(text)
+    earlier = {fold(member.object) for member in members} - {current}
+    last = max((low.rfind(value) for value in earlier if value not in current), default=-1)
+    return (
+        0 < len(text) <= settings.MAX_TRAJECTORY_CHARS
+        and not known.lacking_names(text)
+        and known.share(text) >= settings.LEAST_SUPPORT
+        and not told.lacking(members[-1].object)
+        and (last < 0 or low.rfind(current) > last)
+        and not (denies(text) and not any(denies(member.fact_text) for member in members))
+    )
 
 
 def _json(members: Sequence[Member]) -> str:

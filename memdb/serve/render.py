@@ -26,7 +26,7 @@ from memdb.records import (
 from memdb.serve.plain import block, line
 
 INDENT = 4
-MAX_LISTED = 20  # conflicting ids
+MAX_LISTED = 20  # conflicting ids, and refusals of a window
 _STATES = {"done": "green", "rules": "", "pending": "yellow", "failed": "red"}
 MIN_WIDTH = 20  # columns, whatever a terminal or COLUMNS says: rich leaves out what has no room
 
@@ -153,17 +153,18 @@ def windows(out: Console, found: Sequence[Window]) -> None:
         head = Text(f"{line(window.session)} {window.number}", "bold cyan")
         head.append(f"  messages {window.first + 1}-{window.end}, new from {window.new + 1}", "dim")
         out.print(head)
-        text = Text(f"{window.state}: {many(window.units, 'fact')}", _STATES[window.state])
+        text = Text(f"{window.state}: {many(window.units, 'fact')}", _STATES.get(window.state, "red"))
         text.append(f", made by {line(window.made_by or 'nobody')}", "dim")
         if window.attempts > 1:
             text.append(f", {window.attempts:,} attempts", "dim")
         _indented(out, text)
         if window.error:
             _indented(out, Text(f"error: {line(window.error)}", "red"))
-        for one in window.rejections:
-            _indented(
-                out, Text(f"refused {one.stage}, {line(one.reason)}: {line(one.detail or '')}", "yellow")
-            )
+        for one in window.rejections[:MAX_LISTED]:
+            told = f"refused {one.stage}, {line(one.reason)}: {line(one.detail or '')}"
+            _indented(out, Text(told, "yellow"))
+        if (more := len(window.rejections) - MAX_LISTED) > 0:
+            _indented(out, Text(f"and {more:,} more: --json shows them", "yellow"))
 
 
 def verified(out: Console, found: Verification) -> None:

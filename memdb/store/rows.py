@@ -268,10 +268,11 @@ def claims_by_message(
 ) -> Iterator[tuple[int, list[tuple[int, Claim]]]]:
     """The positions whose units the rules of this version made, with the ids and claims of these units."""
     values = {"session_id": session_id, "made_by": RULES}
+    length = session_length(connection, session_id)
     found: dict[int, list[tuple[int, Claim]]] = {}
     row: Any
     for row in connection.execute(statement("windows_made_by"), values):
-        found |= {position: [] for position in range(*row)}
+        found |= {position: [] for position in range(max(0, row[0]), min(row[1], length))}
     for unit_id, last, stored in _claims(connection, {**values, "others": False}):
         found.setdefault(last, []).append((unit_id, stored))
     yield from found.items()

@@ -16,8 +16,8 @@ from memdb.store.statements import statement
 class Wanted(NamedTuple):
     """Which windows are to be built: by whom, of which scope (None: all) and session (None: all).
 
-    `full_messages` leaves out windows of fewer messages; `retry` takes windows that failed, `redo` those that
-    another maker has built.
+    With `exact` the scope is that one alone, not those within it. `full_messages` leaves out windows of fewer
+    messages; `retry` takes windows that failed, `redo` also those that another maker has built.
     """
 
     made_by: str
@@ -25,6 +25,7 @@ class Wanted(NamedTuple):
     scope: Scope | None
     session: str | None = None
     source: str = ""
+    exact: bool = False
     full_messages: int | None = None
     retry: bool = False
     redo: bool = False

@@ -225,7 +225,19 @@ def test_what_a_backbone_raises_is_not_caught() -> None:
             "Ben bought a lamp. (not said: zoe)",
         ),
         ({"triple": {"subject": "Ben", "predicate": "bought", "object": "12"}}, "unsupported", None),
-        ({"triple": {"subject": "Ben", "predicate": "likes", "object": "🙂"}}, "unsupported", None),
+        ({"triple": {"subject": "Ben", "predicate": "likes", "object": "🙂"}}, "empty", None),
+        ({"triple": {"subject": "Ben", "predicate": "!!!", "object": "a red lamp"}}, "empty", None),
+        (
+            {"triple": {"subject": "Ben", "predicate": "robbed the Deutsche Bank for", "object": "a red lamp"}},
+            "unsupported",
+            None,
+        ),
+        (
+            {"triple": {"subject": "Ben", "predicate": "steals " * 30, "object": "a red lamp"}},
+            "too_long",
+            None,
+        ),
+        ({"fact_text": "Ben bought a lamp. " * 30}, "too_long", None),
         ({"fact_text": "Ben bought it in Rome."}, "unsupported", "Ben bought it in Rome. (not said: rome)"),
         ({"fact_text": "Ben bought 2 lamps."}, "unsupported", "Ben bought 2 lamps. (not said: 2)"),
         (

@@ -197,8 +197,40 @@ def test_a_time_needs_words_of_time_and_is_not_the_day_of_speaking(
         ("I left Rome and I didn't go to Oslo.", "Ana went to Oslo.", "Oslo", True),
         ("I didn't go to Oslo. I love Oslo.", "Ana loves Oslo.", "Oslo", False),
         ("住在罗马", "Ana 住在罗马", "罗马", False),
+        ("I stopped working at Siemens.", "Ana no longer works at Siemens.", "Siemens", False),
+        ("I stopped working at Siemens.", "Ana works at Siemens.", "Siemens", True),
+        ("I hate fish.", "Ana does not like fish.", "fish", False),
+        ("I hate fish.", "Ana loves fish.", "fish", True),
+        ("I can't believe I won the chess tournament!", "Ana won the chess tournament.", "tournament", False),
+        ("No wonder I love Rome.", "Ana loves Rome.", "Rome", False),
+        ("Not until 2020 did I move to Oslo.", "Ana moved to Oslo in 2020.", "Oslo", False),
+        ("If I won the lottery I would buy a Ferrari.", "Ana bought a Ferrari.", "a Ferrari", True),
+        ("I hardly ever drink coffee.", "Ana drinks coffee.", "coffee", True),
     ],
 )
 def test_what_was_denied_cannot_be_claimed(said: str, fact: str, object: str, turned: bool) -> None:
     support = support_of(admit([Message("Ana", said)]), ["Ana"])
     assert support.turns_round(fact, Triple("Ana", "is about", object)) == turned
+
+
+@pytest.mark.parametrize("answer", ["No.", "Nope, Lisbon.", "not really"])
+def test_what_was_asked_and_answered_with_no_is_denied(answer: str) -> None:
+    said = [Message("Ana", "Do you live in Porto? Or near it?"), Message("Ben", answer)]
+    support = support_of(admit(said), ["Ana", "Ben"])
+    assert support.turns_round("Ben lives in Porto.", Triple("Ben", "lives in", "Porto"))
+    yes = support_of(admit([said[0], Message("Ben", "Yes, I do.")]), ["Ana", "Ben"])
+    assert not yes.turns_round("Ben lives in Porto.", Triple("Ben", "lives in", "Porto"))
+
+
+@pytest.mark.parametrize(
+    ("said", "allowed"),
+    [
+        ("I live in Porto with 3 cats.", False),
+        ("I may live in Porto after all.", False),
+        ("I moved to Porto last year.", False),
+        ("I moved to Porto in 1066, of course.", True),
+    ],
+)
+def test_no_word_of_time_dates_what_is_centuries_away(said: str, allowed: bool) -> None:
+    support = support_of(admit([Message("Ana", said, "2024-01-10")]), ["Ana"])
+    assert support.allows_time(Interval(dt.date(1066, 10, 14), dt.date(1066, 10, 14), "day")) == allowed

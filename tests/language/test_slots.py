@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memdb.language.slots import State, holds_one_value, same_value, still_holds, trajectory
+from memdb.language.slots import State, holds_one_value, is_replaced, same_value, still_holds, trajectory
 
 ONE_VALUE = """lives in|works for|favourite player is|capital is|is a citizen of|is married to
 plays the position of|was born in the city of|was founded by|died in the city of|speaks the language of
@@ -93,3 +93,33 @@ def test_a_long_history_is_told_from_its_end() -> None:
     states = [State(f"serial-{n}", f"Home {n}.", str(n)) for n in range(5)]
     assert trajectory(states, 2) == "… → [serial-3] Home 3. → [serial-4] Home 4. Latest: Home 4."
     assert trajectory(states, 5).startswith("[serial-0]")
+
+
+@pytest.mark.parametrize(
+    ("predicate", "replaced"),
+    [
+        ("lives in", True),
+        ("now lives in", True),
+        ("favourite player is", True),
+        ("favorite pet is", True),
+        ("phone number is", True),
+        ("is married to", True),
+        ("works for", True),
+        ("was born in the city of", True),
+        ("speaks", False),
+        ("plays", False),
+        ("owns", False),
+        ("works with", False),
+        ("sister is", False),
+        ("hobbies are", False),
+        ("does not eat", False),
+        ("isn't married to", False),
+        ("was founded by", False),
+        ("took a picture of", False),
+        ("is", False),
+        ("", False),
+    ],
+)
+def test_in_conversation_only_a_slot_with_one_value_is_replaced(predicate: str, replaced: bool) -> None:
+    assert is_replaced(predicate, numbered=False) == replaced
+    assert is_replaced(predicate, numbered=True) == holds_one_value(predicate)

@@ -12,7 +12,8 @@ SET end_position = excluded.end_position, attempts = 0, error = NULL,
 SELECT window.session_id, window_no, first_position, end_position, new_position, state, made_by, attempts,
        scope_id, session.name
 FROM window JOIN session USING (session_id) JOIN scope USING (scope_id)
-WHERE (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
+WHERE (:everyone OR CASE WHEN :exact THEN user IS :user AND agent IS :agent AND run IS :run
+                         WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
                          THEN user IS NULL AND agent IS NULL AND run IS NULL
                          ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
                           AND (:run IS NULL OR run = :run) END)
