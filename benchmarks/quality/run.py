@@ -20,7 +20,7 @@ from . import factconsolidation, locomo, plot, results, tokens
 from .data import Conversation, chosen_sizes, find_files, first_questions, sha256
 from .errors import BenchmarkError, ChangedMeanwhile, DataMissing
 from .evaluate import Cluster, Run, by_conversation, by_question, evaluate
-from .report import Report, report, show, show_groups, to_json
+from .report import Report, report, show, to_json
 from .retrievers import Prepared, columns, in_memory_file
 
 RESULTS: Final = Path("memdb-bench.sqlite")
@@ -51,7 +51,7 @@ BENCHMARKS: Final = {
         factconsolidation.CATEGORIES,
         columns=("-hops", "-hops,-traces"),
         by=by_question,
-        show=show_groups,
+        show=factconsolidation.show,
     ),
 }
 

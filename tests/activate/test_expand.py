@@ -384,3 +384,41 @@ def test_the_chain_is_what_held_as_of_then(story: memdb.Memory, open_memory: Ope
     question = "In which city was the chairperson of Acme born?"
     assert chained(memory.recall(question)) == {3, 2}
     assert chained(memory.recall(question, as_of="serial-2")) == {0, 1}
+
+
+CHAIN = [
+    "The author of Emma is Jane Austen.",
+    "Jane Austen was born in the city of Steventon.",
+    "The publisher of Emma Woodhouse is Penguin.",
+]
+LEADING = "In which city was the author of Emma Woodhouse born?"
+CHAINED = ("message_dense", "unit_dense", "hops", "traces")  # BM25 has the statistics of the whole file
+
+
+def ranks(memory: memdb.Memory, **asked: object) -> list[tuple[str | None, float]]:
+    found = memory.recall(LEADING, 50, channels=CHAINED, **asked)  # type: ignore[arg-type]
+    return [(one.source[0].id, one.score) for one in found]
+
+
+@pytest.mark.parametrize("many", [1, settings.HOP_LABEL_UNITS + 6])
+@pytest.mark.parametrize("by", ["another", "later"])
+def test_what_a_question_may_not_see_changes_no_chain(
+    open_memory: OpenMemory, tmp_path: Path, by: str, many: int
+) -> None:
+    told = [Message("facts", text, f"serial-{n}", f"f{n}") for n, text in enumerate(CHAIN)]
+    hidden = [
+        "Penguin was founded in the city of London.",
+        *(f"Jane Austen met Bob{n}." for n in range(many)),
+    ]
+    alone = open_memory(tmp_path / "alone.memdb", scope="me")
+    alone.add(told)
+    shared = open_memory(tmp_path / "shared.memdb", scope="me")
+    shared.add(told)
+    unseen = [Message("facts", text, f"serial-{n + 90}") for n, text in enumerate(hidden)]
+    if by == "later":
+        shared.add(unseen)
+        assert ranks(shared, as_of="serial-50") == ranks(alone, as_of="serial-50")
+        return
+    with open_memory(tmp_path / "shared.memdb", scope="you") as other:
+        other.add(unseen)
+    assert ranks(shared) == ranks(alone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
@@ -9,13 +10,15 @@ from typing import Any
 
 import apsw
 import pytest
+from rich.console import Console
 
 import memdb
 from benchmarks.quality import factconsolidation, metrics, retrievers, run
 from benchmarks.quality.data import DATA_VARIABLE, Conversation, Question, chosen_sizes, find_files
 from benchmarks.quality.errors import BenchmarkError, DataMalformed, DataMissing
 from benchmarks.quality.evaluate import Outcome, by_conversation, by_question, summarise
-from benchmarks.quality.factconsolidation import Fact, facts, load, multi_hop, single_hop, slots
+from benchmarks.quality.factconsolidation import Fact, Gold, facts, load, multi_hop, single_hop, slots
+from memdb.importers.numbered import numbered_facts
 
 SENTENCES = [
     "The author of The Silent Orchard is Mira Kovac.",
@@ -120,16 +123,78 @@ def test_of_several_chains_the_likest_counts_and_rings_end() -> None:
         Fact("fact-4", "x", "capital", "ana"), Fact("fact-5", "x", "is", "x"),
     ]  # fmt: skip
     of = slots(reversed(told))
-    assert multi_hop("Of what is the child of Ana a citizen?", ["X"], of) == ("fact-1", "fact-3")
-    assert multi_hop("Of what is whom Ana is married to a citizen?", ["X"], of) == ("fact-0", "fact-2")
-    assert single_hop("Who is the child of Ana?", ["Cy"], of) == (("fact-1",), ())
-    assert multi_hop("Who is Bo?", ["nobody"], of) == ()
+    assert multi_hop("Of what is the child of Ana a citizen?", ["X"], of).ids == ("fact-1", "fact-3")
+    assert multi_hop("Of what is whom Ana is married to a citizen?", ["X"], of).ids == ("fact-0", "fact-2")
+    assert single_hop("Who is the child of Ana?", ["Cy"], of) == Gold(("fact-1",))
+    assert multi_hop("Who is Bo?", ["nobody"], of) == Gold(reason=factconsolidation.NO_SLOT)
+
+
+def listed(*sentences: str) -> factconsolidation.Slots:
+    return slots(facts(numbered_facts(f"{number}. {text}" for number, text in enumerate(sentences))))
+
+
+EMMA = listed("The author of Emma is Jane.", "Emma was performed by Jane.", "The author of Emma is Bob.")
+VIK = listed(
+    "Emma was performed by Jane.", "The capital of Norland is Vik.", "Jane is a citizen of Norland.",
+    "The author of Emma is Bob.", "Bob is a citizen of Sudland.", "Jane was born in the city of Marl.",
+    "Bob died in the city of Marl.", "The name of the current head of the Norland government is Cy.",
+    "The name of the current head of state in Norland is Di.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("Who is the author of Emma?", "Jane", Gold(reason=factconsolidation.OTHER_ANSWER)),
+        ("Who is the author of Emma?", "Bob", Gold(("fact-2",), ("fact-0",))),
+        ("Who performed Emma?", "Jane", Gold(("fact-1",))),
+        ("Which city was Emma born in?", "Jane", Gold(reason=factconsolidation.NO_SLOT)),
+        ("Who is the author of Persuasion?", "Jane", Gold(reason=factconsolidation.NO_HOLDER)),
+        ("Who performed Emma, and who is the author?", "Bob", Gold(reason=factconsolidation.SEVERAL)),
+    ],
+)
+def test_the_slot_asked_for_comes_before_the_answer(question: str, answer: str, expected: Gold) -> None:
+    assert single_hop(question, [answer], EMMA) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("Of which country is the performer of Emma a citizen?", "Norland", Gold(("fact-0", "fact-2"))),
+        ("Of which country is the author of Emma a citizen?", "Sudland", Gold(("fact-3", "fact-4"))),
+        ("Of which country is the author of Emma a citizen?", "Norland", Gold(reason="other")),
+        ("Where was the performer of Emma born?", "Marl", Gold(("fact-0", "fact-5"))),
+        ("Where did the performer of Emma die?", "Marl", Gold(reason="several")),
+        ("What is the capital of the country of citizenship of the performer of Emma?", "Vik",
+         Gold(("fact-0", "fact-2", "fact-1"))),
+        ("Who is the head of the country of which Jane is a citizen?", "Di", Gold(reason="several")),
+        ("What is the capital of Norland?", "Vik", Gold(reason="none")),
+        ("Which city is the performer of Emma from?", "Marl", Gold(reason="none")),
+    ],
+)  # fmt: skip
+def test_a_chain_follows_the_slots_asked_for(question: str, answer: str, expected: Gold) -> None:
+    reasons = {
+        "other": factconsolidation.OTHER_ANSWER, "several": factconsolidation.SEVERAL,
+        "none": factconsolidation.NO_SLOT, "": "",
+    }  # fmt: skip
+    assert multi_hop(question, [answer], VIK) == expected._replace(reason=reasons[expected.reason])
+
+
+def test_one_fact_is_no_chain() -> None:
+    told = listed("The capital of Norland is Vik.", "Norland is located in the continent of Asia.")
+    assert multi_hop("What is the capital of Norland?", ["Vik"], told).ids == ()
+
+
+def test_every_slot_has_its_cues(conversations: list[Conversation]) -> None:
+    assert {fact.slot for fact in facts(conversations[0].messages)} <= set(factconsolidation.CUES)
+    said = {slot for form in (factconsolidation._OF, factconsolidation._SAYS) for slot in form.split("|")}
+    assert said <= set(factconsolidation.CUES)
 
 
 def test_names_inside_longer_ones_start_nothing() -> None:
     told = [Fact("fact-0", "new vik", "is", "a"), Fact("fact-1", "vik", "is", "b")]
-    assert single_hop("What is New Vik?", ["b"], slots(told)) == ((), ())
-    assert single_hop("What is New Vik?", ["a"], slots(told)) == (("fact-0",), ())
+    assert single_hop("What is New Vik?", ["b"], slots(told)).reason == factconsolidation.OTHER_ANSWER
+    assert single_hop("What is New Vik?", ["a"], slots(told)) == Gold(("fact-0",))
 
 
 @pytest.mark.parametrize(
@@ -215,6 +280,25 @@ def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found[0] == ("hybrid", 6.0, 0.0)
     assert connection.execute("SELECT options FROM run").get.count('"sizes":"6k"') == 1
     connection.close()
+
+
+def test_what_was_left_out_counts_among_all(tmp_path: Path) -> None:
+    pytest.importorskip("snowballstemmer")
+    result = run.measure(
+        "factconsolidation",
+        written(tmp_path, [*RECORDS, record("mh", "32k", MULTI[2:], CONTEXT + "\n99. Vik is old.")]),
+        prepare=lambda one: retrievers.in_memory_file(one, {}, tmp_path),
+        out=tmp_path / "r.sqlite",
+    )
+    row = next(row for row in result.rows if row.group == "62")
+    assert (row.questions, row.figures["all@10"].value) == (2, 0.5)
+    assert factconsolidation.over_all(row, "all@10", result.unscored["62"]) == pytest.approx(1 / 3)
+    console = Console(file=io.StringIO(), width=120)
+    factconsolidation.show(result, factconsolidation.CATEGORIES, console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "mh 6k: 1 of 3 questions left out; all@10, % of those with gold / of all" in shown
+    assert f"  {row.retriever}: 50.0 / 33.3" in shown
+    assert "mh 32k: 1 of 1 questions left out" in shown, "also where none has gold"
 
 
 def test_a_size_that_is_not_there_is_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

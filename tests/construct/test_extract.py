@@ -228,7 +228,7 @@ def test_what_a_backbone_raises_is_not_caught() -> None:
         ({"triple": {"subject": "Ben", "predicate": "likes", "object": "🙂"}}, "empty", None),
         ({"triple": {"subject": "Ben", "predicate": "!!!", "object": "a red lamp"}}, "empty", None),
         (
-            {"triple": {"subject": "Ben", "predicate": "robbed the Deutsche Bank for", "object": "a red lamp"}},
+            {"triple": {"subject": "Ben", "predicate": "robbed Deutsche Bank for", "object": "a red lamp"}},
             "unsupported",
             None,
         ),

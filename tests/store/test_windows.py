@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import memdb
+from memdb.errors import Damaged
+from memdb.models.fakes import HashEncoder, ScriptedBackbone
 from memdb.records import Message, Rejection, Scope
 from memdb.store import windows
 from memdb.store.windows import Wanted
@@ -130,3 +133,14 @@ def test_units_of_a_window_in_their_order(memory: memdb.Memory) -> None:
         assert second is not None
         assert windows.units_of(connection, first) == [1, 2, 3, 4, 5, 6]
         assert windows.units_of(connection, second) == [7]
+
+
+def test_a_window_of_messages_that_are_not_there_is_a_problem_and_no_hang(path: Path) -> None:
+    """A stranger's file: no constraint of the tables forbids it."""
+    with memdb.open(path, encoder=HashEncoder(64)) as memory:
+        memory.add([Message("Ana", "I moved to Rome.")])
+        with memory._database.atomic() as connection:
+            connection.execute("UPDATE window SET end_position = 9223372036854775807")
+        assert "windows" in {problem.check for problem in memory.verify().problems}
+        with pytest.raises(Damaged, match="messages that are not there"):
+            memory.build(ScriptedBackbone())
