@@ -22,6 +22,7 @@ TRACE_BATCH_UNITS: Final = 256  # units per transaction when traces are brought 
 TRACE_STATES_TOLD: Final = 64  # newest members that a trace's texts are made of (ours)
 TIME_FALLBACK: Final = 0.5  # weight of the utterance day for a unit without fact time (ours)
 
+TRAJECTORY_SUPPORT: Final = 0.4  # least share of the words of a trajectory that its members say (ours)
 TRAJECTORY_TOKENS: Final = 512  # longest trajectory of a model (ours)
 LEAST_SUPPORT: Final = 0.6  # least share of a unit's words of content that its messages say (ours)
 MAX_WINDOW_UNITS: Final = 16  # units a model may make of one window (ours)

@@ -68,7 +68,7 @@ def supported(text: str, members: Sequence[Member]) -> bool:
     return (
         0 < len(text) <= settings.MAX_TRAJECTORY_CHARS
         and not known.lacking_names(text)
-        and known.share(text) >= settings.LEAST_SUPPORT
+        and known.share(text) >= settings.TRAJECTORY_SUPPORT
         and not told.lacking(members[-1].object)
         and (last < 0 or low.rfind(current) > last)
         and not (denies(text) and not any(denies(member.fact_text) for member in members))
