@@ -12,6 +12,7 @@ import memdb
 from memdb.activate.working_memory import CLOSING, OPENING, as_text, collapse, estimated_tokens
 from memdb.errors import InputError
 from memdb.records import Evidence, Interval, Message, Query, Trace, Triple, Unit, WorkingMemory
+from tests.conftest import OpenMemory
 
 
 def said(text: str, rank: int = 1, *, speaker: str = "Ana", **more: Any) -> Evidence:
@@ -202,3 +203,12 @@ def test_the_context_of_a_question_fits_and_is_quoted(memory: memdb.Memory) -> N
     assert 0 < words(short) <= 80
     assert memory.context("What is Ana's dog called?", 3) == ""
     assert "Salt9." not in memory.context("What is the dog called?", as_of="2026-01-05")
+
+
+def test_the_same_words_of_two_people_are_two_pieces(open_memory: OpenMemory) -> None:
+    for user in ("ana", "ben"):
+        with open_memory(scope=user) as memory:
+            memory.add([Message("user", "I am allergic to nuts.")])
+            assert len(memory.recall("Who is allergic to nuts?")) == 1
+    with open_memory(scope="*") as everyone:
+        assert len(everyone.recall("Who is allergic to nuts?")) == 2

@@ -74,8 +74,11 @@ def test_recall_passes_every_option(cli, file, monkeypatch):
         "2026-01-03",
         "--channels",
         "unit_dense",
+        "--neighbours",
+        "2",
     )
-    assert seen == {"args": ("q", 3), "at": "2026-01-02", "as_of": "2026-01-03", "channels": ["unit_dense"]}
+    passed = {"at": "2026-01-02", "as_of": "2026-01-03", "channels": ["unit_dense"], "neighbours": 2}
+    assert seen == {"args": ("q", 3), **passed}
 
 
 @pytest.mark.parametrize("given", ["Which parrot?\n", b"\xef\xbb\xbfWhich parrot?\r\n"])
