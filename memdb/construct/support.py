@@ -50,7 +50,8 @@ _TIME_CUES: Final = (
 _FAR_YEARS: Final = 120  # between speaking and a time that is spoken of in words that are not read here
 # What denies in English. An even number in a clause cancel out: "I can't live without it". Some only seem to.
 _NEGATION: Final = re.compile(
-    r"\b(?:not(?!\s(?:only|just|until)\b)|never|no(?!\s(?:wonder|problem|doubt|worries)\b)|nope|nobody|nothing"
+    r"\b(?:not(?!\s(?:only|just|until)\b)|never|no(?!\s(?:wonder|problem|doubt|worries)\b)|nope|nobody"
+    r"|nothing"
     r"|none|neither|without|cannot(?!\s(?:wait|believe)\b)|hardly|barely|if|aint"
     r"|refuse[sd]?|avoid(?:s|ed)?|stop(?:s|ped)?|quits?|hate[sd]?|dislike[sd]?|g[ai]ven?\sup"
     r"|(?:ca|could)n['’]?t(?!\s(?:wait|believe|be\s\w+er|help|stop|agree)\b)"
