@@ -127,7 +127,7 @@ def test_any_text_is_read_or_refused(text: str, cut_off: bool) -> None:
     assert isinstance(found.trajectory, str)
 
 
-# --- Times (papers-spec A1): hand-computed
+# --- Times (QGMem section III-A1): hand-computed
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_supported_needs_the_latest_value_and_no_foreign_names() -> None:
 
 
 def test_worked_example_of_the_text_without_a_model() -> None:
-    """papers-spec A4.4: equal values in a row are told once, times in brackets, the latest at the end."""
+    """QGMem section III-A2: equal values in a row are told once, times in brackets, the latest at the end."""
     run = [
         member(0, "Porto", "2024-01-01"),
         member(1, "porto", "2024-02-01", "Ana is still in porto."),
