@@ -1,4 +1,7 @@
-"""The SQL of memdb by name: each file holds statements headed by `-- name: …`."""
+"""The SQL of memdb by name: each file holds statements headed by `-- name: …`.
+
+`{visible_scope}` stands for the one condition by which a scope row is seen, whatever is read.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,14 @@ _HEAD = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 def statements() -> dict[str, str]:
     """All statements by name. Names are unique over all files."""
     found: dict[str, str] = {}
-    for path in sorted(Path(__file__).parent.glob("*.sql")):
+    folder = Path(__file__).parent
+    visible = (folder / "visible_scope.fragment").read_text(encoding="utf-8").strip()
+    for path in sorted(folder.glob("*.sql")):
         parts = _HEAD.split(path.read_text(encoding="utf-8"))
         for name, text in zip(parts[1::2], parts[2::2], strict=True):
             if name in found:
                 raise ValueError(f"statement {name} stands twice")
-            found[name] = text.strip().removesuffix(";")
+            found[name] = text.strip().removesuffix(";").replace("{visible_scope}", visible)
     return found
 
 

@@ -60,10 +60,7 @@ ON CONFLICT (scope_id, name) DO UPDATE SET messages = messages + excluded.messag
 -- name: speakers
 SELECT speaker.name, sum(messages)
 FROM speaker JOIN scope USING (scope_id)
-WHERE :everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                        THEN user IS NULL AND agent IS NULL AND run IS NULL
-                        ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                         AND (:run IS NULL OR run = :run) END
+WHERE {visible_scope}
 GROUP BY speaker.name ORDER BY sum(messages) DESC, speaker.name LIMIT :most;
 
 -- name: sessions
@@ -75,17 +72,11 @@ SELECT session.name, session.source,
         ORDER BY position DESC LIMIT 1),
        scope.user, scope.agent, scope.run
 FROM session JOIN scope USING (scope_id)
-WHERE (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                        THEN user IS NULL AND agent IS NULL AND run IS NULL
-                        ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                         AND (:run IS NULL OR run = :run) END)
+WHERE {visible_scope}
 ORDER BY session_id;
 
 -- name: sessions_named
 SELECT session_id FROM session JOIN scope USING (scope_id)
 WHERE session.name = :name AND session.source = :source
-  AND (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                        THEN user IS NULL AND agent IS NULL AND run IS NULL
-                        ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                         AND (:run IS NULL OR run = :run) END)
+  AND {visible_scope}
 ORDER BY session_id;

@@ -3,10 +3,7 @@
 -- facts is itself a holder. Only what the question may see counts; of a label the newest :scan such facts.
 WITH visible AS MATERIALIZED (
   SELECT scope_id FROM scope
-  WHERE :everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                          THEN user IS NULL AND agent IS NULL AND run IS NULL
-                          ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                           AND (:run IS NULL OR run = :run) END
+  WHERE {visible_scope}
 )
 SELECT DISTINCT name.value FROM json_each(:names) AS name
 CROSS JOIN label ON axis IN ('subject', 'entity', 'location') AND folded IN (name.value, 'the ' || name.value)
@@ -45,10 +42,7 @@ WHERE EXISTS (
 WITH RECURSIVE
 visible AS MATERIALIZED (
   SELECT scope_id FROM scope
-  WHERE :everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                          THEN user IS NULL AND agent IS NULL AND run IS NULL
-                          ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                           AND (:run IS NULL OR run = :run) END
+  WHERE {visible_scope}
 ),
 part AS MATERIALIZED (
   SELECT value AS number, vec_slice(vec_int8(:parts), value * :dimension, (value + 1) * :dimension) AS vector

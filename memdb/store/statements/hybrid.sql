@@ -8,10 +8,7 @@ WITH
 -- The scopes this question may see: named parts must agree; a scope that names none sees only what nobody named.
 visible AS MATERIALIZED (
   SELECT scope_id FROM scope
-  WHERE :everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                          THEN user IS NULL AND agent IS NULL AND run IS NULL
-                          ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                           AND (:run IS NULL OR run = :run) END
+  WHERE {visible_scope}
 ),
 
 -- Messages: BM25 over what the message states, what it asks besides, the question it replies to, its neighbourhood.

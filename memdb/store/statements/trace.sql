@@ -68,10 +68,7 @@ WHERE trace_id = :trace_id;
 -- Traces whose trajectory :made_by has not written, nor tried to.
 SELECT trace_id FROM trace JOIN scope USING (scope_id)
 WHERE made_by NOT IN (:made_by, 'rules/' || :made_by)
-  AND (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                         THEN user IS NULL AND agent IS NULL AND run IS NULL
-                         ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                          AND (:run IS NULL OR run = :run) END)
+  AND {visible_scope}
 ORDER BY trace_id;
 
 -- name: insert_trace_unit
@@ -97,10 +94,7 @@ SELECT DISTINCT trace_id FROM trace_unit WHERE unit_id IN (SELECT value FROM jso
 -- slot is any slot of the holder. An equal reading is 1; else :holders and :slots are the readings' vectors.
 WITH visible AS MATERIALIZED (
   SELECT scope_id FROM scope
-  WHERE :everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                          THEN user IS NULL AND agent IS NULL AND run IS NULL
-                          ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                           AND (:run IS NULL OR run = :run) END
+  WHERE {visible_scope}
 ),
 reading AS MATERIALIZED (
   SELECT key AS number, value ->> 0 AS holder, value ->> 1 AS slot FROM json_each(:readings)

@@ -12,11 +12,7 @@ SET end_position = excluded.end_position, attempts = 0, error = NULL,
 SELECT window.session_id, window_no, first_position, end_position, new_position, state, made_by, attempts,
        scope_id, session.name
 FROM window JOIN session USING (session_id) JOIN scope USING (scope_id)
-WHERE (:everyone OR CASE WHEN :exact THEN user IS :user AND agent IS :agent AND run IS :run
-                         WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                         THEN user IS NULL AND agent IS NULL AND run IS NULL
-                         ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                          AND (:run IS NULL OR run = :run) END)
+WHERE iif(:exact, user IS :user AND agent IS :agent AND run IS :run, {visible_scope})
   AND (:session IS NULL OR session.name = :session AND session.source = :source)
   AND (:full_messages IS NULL OR end_position - first_position >= :full_messages)
   AND CASE WHEN :is_model THEN state IN ('pending', 'rules') OR :retry AND state = 'failed' OR :redo AND made_by IS NOT :made_by
@@ -52,10 +48,7 @@ FROM message WHERE session_id = :session_id AND position >= :position AND positi
 
 -- name: count_failed
 SELECT count(*) FROM window JOIN session USING (session_id) JOIN scope USING (scope_id)
-WHERE (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                         THEN user IS NULL AND agent IS NULL AND run IS NULL
-                         ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                          AND (:run IS NULL OR run = :run) END)
+WHERE {visible_scope}
   AND (:session IS NULL OR session.name = :session AND session.source = :source) AND state = 'failed';
 
 -- name: failed_windows
@@ -67,9 +60,6 @@ SELECT session.name, window_no, first_position, end_position, new_position, stat
        (SELECT json_group_array(json_array(stage, reason, detail) ORDER BY rejection_id) FROM rejection
         WHERE rejection.session_id = window.session_id AND rejection.window_no = window.window_no)
 FROM window JOIN session USING (session_id) JOIN scope USING (scope_id)
-WHERE (:everyone OR CASE WHEN :user IS NULL AND :agent IS NULL AND :run IS NULL
-                         THEN user IS NULL AND agent IS NULL AND run IS NULL
-                         ELSE (:user IS NULL OR user = :user) AND (:agent IS NULL OR agent = :agent)
-                          AND (:run IS NULL OR run = :run) END)
+WHERE {visible_scope}
   AND (:session IS NULL OR session.name = :session AND session.source = :source)
 ORDER BY window.session_id, window_no;
