@@ -422,3 +422,23 @@ def test_what_a_question_may_not_see_changes_no_chain(
     with open_memory(tmp_path / "shared.memdb", scope="you") as other:
         other.add(unseen)
     assert ranks(shared) == ranks(alone)
+
+
+@pytest.mark.parametrize("by", ["another", "later"])
+def test_a_holder_a_question_may_not_see_is_no_start(
+    open_memory: OpenMemory, tmp_path: Path, by: str
+) -> None:
+    """The longer name is a holder of unseen facts alone: the chain starts from the shorter one."""
+    told = [*CHAIN[:2], "Penguin was founded in the city of London."]
+    seen = [Message("facts", text, f"serial-{n}", f"f{n}") for n, text in enumerate(told)]
+    unseen = Message("facts", CHAIN[2], "serial-90")
+    alone = open_memory(tmp_path / "alone.memdb", scope="me")
+    alone.add(seen)
+    shared = open_memory(tmp_path / "shared.memdb", scope="me")
+    shared.add(seen)
+    if by == "later":
+        shared.add([unseen])
+    else:
+        with open_memory(tmp_path / "shared.memdb", scope="you") as other:
+            other.add([unseen])
+    assert ranks(shared, as_of="serial-50") == ranks(alone, as_of="serial-50")

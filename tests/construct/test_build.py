@@ -808,3 +808,14 @@ def test_tokens_are_counted_with_those_of_failures(path: Path) -> None:
 def no_thread_is_left() -> Iterator[None]:
     yield
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("memdb-build")]
+
+
+def test_adding_has_no_other_scopes_session_built(path: Path) -> None:
+    """A user's scope reads what came from any agent; adding concerns the one session that was added to."""
+    with open_at(path, scope=Scope("ana", "coach")) as coach:
+        coach.add([Message("Ana", f"My secret is xyzzy{n}.") for n in range(6)], session="s")
+    backbone = reader()
+    with open_at(path, scope=Scope("ana"), backbone=backbone) as memory:
+        memory.add(TALK[:6], session="s")
+    assert backbone.calls
+    assert not any("xyzzy" in turn.text for call in backbone.calls for turn in call.turns)
