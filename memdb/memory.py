@@ -13,12 +13,11 @@ import msgspec
 
 from memdb import errors, settings
 from memdb.activate import asked
-from memdb.activate.follow import Followed, follow, told
+from memdb.activate.follow import Followed, follow
 from memdb.activate.parse import parse_question
 from memdb.activate.parse_by_model import parse_by_model
-from memdb.activate.perspective import as_speaker, asked_of
-from memdb.activate.retrieve import Request, retrieve
-from memdb.activate.working_memory import as_text, collapse, estimated_tokens
+from memdb.activate.recall import Reader, Wish, recall
+from memdb.activate.working_memory import as_text, estimated_tokens
 from memdb.construct import build as construct_build
 from memdb.construct import pipeline
 from memdb.construct import traces as construct_traces
@@ -202,25 +201,15 @@ class Memory:
         own.
         """
         text = asked.question_text(question)
-        k = asked.count(k)
-        reading = self._reading_scope(scope)
-        query = self._parsed(text, parse_instant(at) if at is not None else None, parser)
-        speakers = self._speakers(reading)
-        request = Request(
-            query=query,
-            dense_text=as_speaker(text, speakers),
-            speaker=asked_of(text, speakers),
-            scope=reading,
+        wish = Wish(
+            k=asked.count(k),
+            scope=self._reading_scope(scope),
             as_of=None if as_of is None else asked.keys_until(as_of),
-            k=min(k + settings.SPARE_EVIDENCE, settings.MAX_K),
             channels=asked.chosen_channels(channels),
             neighbours=asked.reach(neighbours),
         )
-        found = retrieve(self._database, self._encoder, self._made.vector_scale, request)
-        evidence = found[:k] if reading is None else collapse(found, k)  # two people may say the same
-        return WorkingMemory(
-            query=query, evidence=evidence, traces=told(self._database, evidence, request.as_of)
-        )
+        query = self._parsed(text, parse_instant(at) if at is not None else None, parser)
+        return recall(Reader(self._database, self._encoder, self._made.vector_scale), query, wish)
 
     def context(
         self,
@@ -384,12 +373,6 @@ class Memory:
         else:
             now = msgspec.structs.replace(built, failed_before=0)
             _warn(construct_build.shortfalls(now), stacklevel=4)
-
-    def _speakers(self, scope: Scope | None) -> tuple[str, ...]:
-        with self._database.reader() as connection:
-            return self._database.remembered(
-                connection, ("speakers", scope), lambda: rows.speakers(connection, scope)
-            )
 
     def _one_scope(self, scope: Scope | None) -> Scope:
         """The scope to write in: the narrower of the memory's own and the given one."""

@@ -23,8 +23,8 @@ LEVELS = [
     {"store", "models"},
     {"construct", "activate"},
     {"generate"},
-    {"memory", "train"},
-    {"importers"},
+    {"memory"},
+    {"train", "importers"},
     {"serve"},
     {"__main__"},
 ]

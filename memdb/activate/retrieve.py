@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,11 +17,18 @@ from memdb.language.terms import STOP_WORDS, fold, question_terms, tokens
 from memdb.models.ports import Encoder
 from memdb.records import ChannelHit, Evidence, Interval, Message, Query, Scope, Triple, Unit
 from memdb.store import indexes, rows
-from memdb.store.connection import Database
+from memdb.store.connection import Connection, Database
 
 SEARCHES: Final = ("message_lexical", "message_dense", "unit_lexical", "unit_dense", "unit_attribute")
 # `hops` adds chains of facts; `traces` finds nothing itself: it puts what was replaced behind what holds.
 CHANNELS: Final = (*SEARCHES, "hops", "traces")
+
+
+class Candidate(NamedTuple):
+    """A piece of evidence with the messages that were said directly before it, for the reranker to read."""
+
+    evidence: Evidence
+    before: tuple[Message, ...]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +36,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     `dense_text` is what the dense channels read; `speaker` the one speaker the question names; `as_of` the
     least and the greatest said_key that count; `scope` None means all. `neighbours` messages on each side of
-    a piece of evidence come with it.
+    a piece of evidence come with it; `before` messages come beside it, for the reranker.
     """
 
     query: Query
@@ -40,11 +47,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     k: int = settings.TOP_K
     channels: tuple[str, ...] = CHANNELS
     neighbours: int = 0
+    before: int = 0
 
 
 def retrieve(
     database: Database, encoder: Encoder | None, scale: float, request: Request
-) -> tuple[Evidence, ...]:
+) -> tuple[Candidate, ...]:
     """The evidence for a question, best first: one statement against the tables, which is given the chains.
 
     For the channel `hops` a small statement before it asks whether a chain can start from what the question
@@ -56,20 +64,25 @@ def retrieve(
         values["chains"] = json.dumps([(unit, one.score) for one in found_chains for unit in one.units])
     with database.reader() as connection:
         found = indexes.hybrid(connection, values)
-        if request.neighbours:
-            around = rows.neighbours(
-                connection, [row.message_id for row in found], request.neighbours, request.as_of
-            )
-        else:
-            around = {}
-        return tuple(
-            _evidence(rank, row, around.get(row.message_id, ())) for rank, row in enumerate(found, 1)
-        )
+        around = _near(connection, found, request, request.neighbours, request.neighbours)
+        before = _near(connection, found, request, request.before, 0)
+    return tuple(
+        Candidate(_evidence(rank, row, around.get(row.message_id, ())), tuple(before.get(row.message_id, ())))
+        for rank, row in enumerate(found, 1)
+    )
 
 
 def match_expression(terms: Sequence[str]) -> str:
     """An FTS5 query for any of `terms`: each is quoted, so that nothing in it is syntax."""
     return " OR ".join(f'"{term}"' for term in terms) or '""'
+
+
+def _near(
+    connection: Connection, found: Sequence[indexes.Hit], request: Request, before: int, after: int
+) -> dict[int, list[Message]]:
+    if not before and not after:
+        return {}
+    return rows.neighbours(connection, [row.message_id for row in found], before, after, request.as_of)
 
 
 def _seen(request: Request) -> dict[str, indexes.Value]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from memdb.errors import InputError
 
 Kind = Literal["document", "query"]
+# The parts of a rerank document, in their order (QGMem section III-B2).
+Field = Literal["fact", "source", "entities", "locations", "fact_time", "utterance_time", "state_trajectory"]
+FIELDS: Final[tuple[Field, ...]] = get_args(Field)
 
 ROLES = ("system", "user", "assistant")
 MAX_ROOT_REFS = 16  # from one root `$ref` to the next
@@ -47,6 +50,45 @@ class Encoder(Protocol):
         Every str is legal: empty, with NUL bytes, with lone surrogates, of any length. A row depends on its
         text and `kind` alone, not on its neighbours. No texts give shape [0, dimension].
         Raises ModelError when the model cannot run, InputError when `texts` is one str or holds non-strings.
+        """
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """A question and documents in, a score each out. Safe to share between threads."""
+
+    @property
+    def name(self) -> str:
+        """What the model is called."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the model file."""
+        ...
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of a question and a document together that count; the rest of the document is cut off."""
+        ...
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The parts of a rerank document that the model is to read (QGMem section III-B2)."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text, template and special tokens left out."""
+        ...
+
+    def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
+        """float32 [len(documents)]: finite log-odds that each document helps to answer, in the order given.
+
+        Every str is legal: empty, with NUL bytes, with lone surrogates, of any length. A score depends on
+        the question and its document alone, not on the other documents. No documents give shape [0].
+        Raises ModelError when the model cannot run, InputError when `documents` is one str, or anything is
+        not a str.
         """
         ...
 

@@ -161,11 +161,15 @@ def _is_place(id: str, session: str) -> bool:
 
 
 def neighbours(
-    connection: apsw.Connection, messages: Sequence[int], reach: int, as_of: tuple[int, int] | None
+    connection: apsw.Connection,
+    messages: Sequence[int],
+    before: int,
+    after: int,
+    as_of: tuple[int, int] | None,
 ) -> dict[int, list[Message]]:
-    """The messages at most `reach` places from each, in their order, said between two said_keys."""
+    """The messages so many places before and after each, in their order, said between two said_keys."""
     said_from, said_until = as_of or (EARLIEST_KEY, UNKNOWN_KEY)
-    values = {"messages": json.dumps(list(messages)), "reach": reach}
+    values = {"messages": json.dumps(list(messages)), "before": before, "after": after}
     values |= {"said_from": said_from, "said_until": said_until}
     found: dict[int, list[Message]] = {}
     row: Any

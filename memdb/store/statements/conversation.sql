@@ -28,13 +28,14 @@ FROM message JOIN json_each(:ids) AS wanted ON external_id = wanted.value
 WHERE session_id = :session_id;
 
 -- name: neighbours
--- The messages at most :reach places from some, each with the one it stands around, said in a span of time.
+-- The messages from :before places before to :after places after some, each with the one it stands around, said in a
+-- span of time.
 SELECT near.value, session.name, message.message_id, message.position, message.external_id, message.speaker,
        message.role, message.content, message.image_caption, message.location, message.said_text, message.said_day,
        message.said_utc_us, message.said_offset_min, message.said_serial
 FROM json_each(:messages) AS near JOIN message AS own ON own.message_id = near.value
 JOIN message ON message.session_id = own.session_id
-            AND message.position BETWEEN own.position - :reach AND own.position + :reach
+            AND message.position BETWEEN own.position - :before AND own.position + :after
 JOIN session ON session.session_id = own.session_id
 WHERE message.message_id <> own.message_id
   AND ifnull(message.said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
