@@ -83,6 +83,10 @@ MAX_QUESTION_TERMS: Final = 64  # distinct terms of a question that are looked u
 MAX_LABEL_HITS: Final = 512  # nearest labels looked at per constraint
 ADD_BATCH_MESSAGES: Final = 512  # messages per write transaction of a long add
 
+# --- Rerankers (ours)
+PAIR_TOKENS: Final = 512  # longest question and document of a cross-encoder whose card does not say
+YES_NO_TOKENS: Final = 2_048  # the same of a Qwen3-Reranker, its prompt included; its authors read 8,192
+
 # --- Language models (ours)
 LLAMA_CONTEXT_TOKENS: Final = 8_192  # context of a local model that was trained on as much or more
 LLAMA_BATCH_TOKENS: Final = 512  # most tokens of one evaluation (llama.cpp's own n_ubatch)

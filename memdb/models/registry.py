@@ -1,81 +1,94 @@
 """From a name or a folder to a loaded model. Nothing is fetched unless the caller writes `hub:`, and nothing
 leaves this machine unless the caller writes `openai:`.
 
-The folder of an encoder is either ours, with a `card.json` that names its files and their digests, or as on
-Hugging Face: `model.onnx` or `onnx/model.onnx`, `tokenizer.json`, `config.json`, perhaps
-`1_Pooling/config.json`, `sentence_bert_config.json` and `config_sentence_transformers.json`.
+What a folder has to hold: see `memdb.models.card`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-import msgspec
+from typing import Literal
 
 from memdb import settings
-from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
-from memdb.models.onnx import PROVIDERS, OnnxEncoder
-from memdb.models.ports import Backbone, Encoder
+from memdb.errors import InputError, ModelNotFound
+from memdb.models.card import EncoderCard, RerankerCard, kind_of, read_card
+from memdb.models.onnx import PROVIDERS, OnnxEncoder, OnnxReranker
+from memdb.models.ports import Backbone, Encoder, Reranker
 
 WEIGHTS = Path(__file__).parent / "weights"
 DEFAULT_ENCODER = "all-minilm-l6-v2"
+DEFAULT_RERANKER = "memdb-reranker-v1"
 HUB = "hub:"
 OPENAI = "openai:"
-HUB_FILES = ["*.json", "model.onnx", "onnx/model.onnx", "1_Pooling/config.json"]
-MAX_TOKENS = 256  # of a folder that does not say
-
-T = TypeVar("T")
-
-
-class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """What `card.json` says of a model; `files` maps paths in the folder to SHA-256 digests."""
-
-    name: str
-    files: dict[str, str]
-    dimension: int
-    max_tokens: int = MAX_TOKENS
-    pooling: Literal["mean", "cls"] = "mean"
-    query_prefix: str = ""
-    document_prefix: str = ""
-    licence: str = ""
-    source: str = ""
-    model: str = "model.onnx"
-    tokenizer: str = "tokenizer.json"
-    providers: list[str] = msgspec.field(default_factory=list)  # that have its operators; empty: all
-    metrics: dict[str, Any] = msgspec.field(default_factory=dict)
-    made: dict[str, Any] = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if missing := {self.model, self.tokenizer} - set(self.files):
-            raise ValueError(f"no digest of {', '.join(sorted(missing))}")
-        if self.dimension < 1 or self.max_tokens < 1:
-            raise ValueError("dimension and max_tokens are at least 1")
+GGUF = ".gguf"
+HUB_FILES = [
+    "*.json",
+    "model.onnx",
+    "model.onnx_data",
+    "onnx/model.onnx",
+    "onnx/model.onnx_data",
+    "1_Pooling/config.json",
+]
 
 
 def registered() -> list[str]:
     """Names of the encoders that come with memdb."""
-    return sorted(card.parent.name for card in WEIGHTS.glob("*/card.json"))
+    return _come_with("encoder")
+
+
+def registered_rerankers() -> list[str]:
+    """Names of the rerankers that come with memdb."""
+    return _come_with("reranker")
 
 
 def load_encoder(spec: str | Path | None = None, *, threads: int | None = None) -> Encoder:
     """The encoder that `spec` names: None for the embedded one, a name, a folder, `hub:org/name`.
 
-    Raises ModelNotFound when nothing is there, ModelDamaged when a file is not the one its card names.
+    Raises ModelNotFound when nothing is there, ModelDamaged when a file is not the one its card names,
+    InputError for a reranker.
     """
     folder = find(DEFAULT_ENCODER if spec is None else spec)
     card = read_card(folder)
+    if not isinstance(card, EncoderCard):
+        raise InputError(f"{card.name} is a reranker, not an encoder", hint="give it to load_reranker")
     return OnnxEncoder(
         folder / card.model,
         folder / card.tokenizer,
         name=card.name,
-        sha256=card.files[card.model],
+        sha256=card.sha256,
         dimension=card.dimension,
         max_tokens=card.max_tokens,
         pooling=card.pooling,
         query_prefix=card.query_prefix,
         document_prefix=card.document_prefix,
+        providers=card.providers or PROVIDERS,
+        threads=threads,
+    )
+
+
+def load_reranker(spec: str | Path | None = None, *, threads: int | None = None) -> Reranker:
+    """The reranker that `spec` names: None for the embedded one, a name, a folder, `hub:org/name`, or the
+    path of a Qwen3-Reranker's `.gguf` file.
+
+    Raises ModelNotFound when nothing is there, ModelDamaged when a file is not the one its card names,
+    InputError for an encoder, and what the reranker raises when it cannot be made.
+    """
+    from memdb.models.qwen3 import Qwen3LlamaReranker, Qwen3OnnxReranker
+
+    if spec is not None and str(spec).endswith(GGUF):
+        return Qwen3LlamaReranker(spec, threads=threads)
+    folder = find(DEFAULT_RERANKER if spec is None else spec, kind="reranker")
+    card = read_card(folder)
+    if not isinstance(card, RerankerCard):
+        raise InputError(f"{card.name} is an encoder, not a reranker", hint="give it to load_encoder")
+    made = OnnxReranker if card.reads == "pair" else Qwen3OnnxReranker
+    return made(
+        folder / card.model,
+        folder / card.tokenizer,
+        name=card.name,
+        sha256=card.sha256,
+        max_tokens=card.max_tokens,
+        fields=card.fields,
         providers=card.providers or PROVIDERS,
         threads=threads,
     )
@@ -101,7 +114,7 @@ def load_backbone(
             raise InputError(f"{name} does not run in this process and has no threads")
         room = settings.API_CONTEXT_TOKENS if context_tokens is None else context_tokens
         return OpenAIBackbone(name.removeprefix(OPENAI), base_url=base_url, context_tokens=room)
-    if not name.endswith(".gguf"):
+    if not name.endswith(GGUF):
         hint = f"give the path of a .gguf file, or {OPENAI}MODEL for an OpenAI-compatible endpoint"
         raise ModelNotFound(f"no backbone {name!r}", hint=hint)
     if base_url is not None:
@@ -121,89 +134,32 @@ def as_backbone(given: object) -> Backbone:
     return given
 
 
-def find(spec: str | Path) -> Path:
-    """The folder of a model. Only `hub:` touches the network."""
-    if isinstance(spec, str) and spec in registered():
+def as_reranker(given: object) -> Reranker:
+    """A reranker as it is, or the one a text or a path names. Raises InputError for anything else."""
+    if isinstance(given, str | Path):
+        return load_reranker(given)
+    if not isinstance(given, Reranker):
+        hint = "give what load_reranker returns, the name of a reranker, or a folder"
+        raise InputError(f"a {type(given).__name__} is no reranker", hint=hint)
+    return given
+
+
+def find(spec: str | Path, *, kind: Literal["encoder", "reranker"] = "encoder") -> Path:
+    """The folder of a model, `kind` being what was asked for. Only `hub:` touches the network."""
+    if isinstance(spec, str) and spec in (*registered(), *registered_rerankers()):
         return WEIGHTS / spec
     if isinstance(spec, str) and spec.startswith(HUB):
         return _fetch(spec.removeprefix(HUB))
     if not Path(spec).is_dir():
-        known = ", ".join(registered())
-        hint = f"give a folder, hub:org/name, or one of: {known}"
-        raise ModelNotFound(f"no encoder {str(spec)!r}", hint=hint)
+        gguf = ["the path of a .gguf file"] if kind == "reranker" else []
+        known = ["a folder", "hub:org/name", *gguf, *_come_with(kind)]
+        raise ModelNotFound(f"no {kind} {str(spec)!r}", hint=f"give {', '.join(known[:-1])} or {known[-1]}")
     return Path(spec)
 
 
-def read_card(folder: Path) -> Card:
-    """The folder's card, its files checked; for a folder without one, a card made from what else is there."""
-    if not (folder / "card.json").is_file():
-        return _describe(folder)
-    card = _read(folder / "card.json", Card)
-    for path, expected in card.files.items():
-        file = folder / path
-        if not file.is_file():
-            raise ModelNotFound(f"the model {card.name} lacks its file {path}", hint="install it again")
-        if sha256_of(file) != expected:
-            raise ModelDamaged(f"{path} of the model {card.name} is not the file its card names")
-    return card
-
-
-def sha256_of(file: Path) -> str:
-    """Hex digest of a file's bytes."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _describe(folder: Path) -> Card:
-    """The card of a Hugging Face style folder, digests computed."""
-    model = next((path for path in ("model.onnx", "onnx/model.onnx") if (folder / path).is_file()), None)
-    if model is None or not (folder / "tokenizer.json").is_file():
-        raise ModelNotFound(
-            f"{folder} holds no encoder",
-            hint="it needs a card.json, or a model.onnx (or onnx/model.onnx) and a tokenizer.json",
-        )
-    config = _read(folder / "config.json", dict[str, Any])
-    prompts = _settings(folder / "config_sentence_transformers.json").get("prompts") or {}
-    pooling = _settings(folder / "1_Pooling" / "config.json")
-    length = _settings(folder / "sentence_bert_config.json").get("max_seq_length") or MAX_TOKENS
-    described = {
-        "name": folder.resolve().name,
-        "files": {path: sha256_of(folder / path) for path in (model, "tokenizer.json")},
-        "dimension": config.get("hidden_size"),
-        "max_tokens": length,
-        "pooling": _pooling(folder, pooling),
-        "query_prefix": prompts.get("query", ""),
-        "document_prefix": prompts.get("document", prompts.get("passage", "")),
-        "model": model,
-    }
-    try:
-        return msgspec.convert(described, Card)
-    except msgspec.ValidationError as error:
-        raise ModelDamaged(f"the settings in {folder} do not describe an encoder: {error}") from error
-
-
-def _pooling(folder: Path, settings: dict[str, Any]) -> str:
-    """mean unless the folder says cls; a way of pooling that is neither would give wrong vectors silently."""
-    chosen = {key for key, value in settings.items() if key.startswith("pooling_mode_") and value is True}
-    if chosen <= {"pooling_mode_mean_tokens"}:
-        return "mean"
-    if chosen == {"pooling_mode_cls_token"}:
-        return "cls"
-    hint = "memdb pools by mean or by cls token"
-    raise ModelError(f"{folder} pools by {', '.join(sorted(chosen))}", hint=hint)
-
-
-def _settings(file: Path) -> dict[str, Any]:
-    return _read(file, dict[str, Any]) if file.is_file() else {}
-
-
-def _read(file: Path, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=kind)
-    except FileNotFoundError as error:
-        raise ModelNotFound(f"{file.parent} has no {file.name}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ModelDamaged(f"{file} cannot be read: {error}") from error
+def _come_with(kind: str) -> list[str]:
+    folders = (card.parent for card in WEIGHTS.glob("*/card.json"))
+    return sorted(folder.name for folder in folders if kind_of(folder) == kind)
 
 
 def _fetch(repository: str) -> Path:

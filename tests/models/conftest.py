@@ -45,20 +45,40 @@ def tiny_tensors() -> dict[str, np.ndarray]:
     return tensors
 
 
-@pytest.fixture(scope="session")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_head() -> dict[str, np.ndarray]:
+    """What makes the trunk a reranker."""
+    rng = np.random.default_rng(12)
+    return {
+        "classifier.weight": rng.normal(0, 1, (1, CONFIG["hidden_size"])).astype(np.float32),
+        "classifier.bias": np.array([0.25], np.float32),
+    }
+
+
+def write_checkpoint(folder: Path, tensors: dict[str, np.ndarray]) -> Path:
     """A folder as `memdb.models.export --weights` takes it."""
     numpy_files = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    folder = tmp_path_factory.mktemp("checkpoint")
-    numpy_files.save_file(tiny_tensors(), folder / "model.safetensors")
+    numpy_files.save_file(tensors, folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(CONFIG))
     vocabulary = {word: number for number, word in enumerate(WORDS)}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.add_special_tokens(WORDS[:4])
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     tokenizer.enable_truncation(8)
     tokenizer.enable_padding(length=8)
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder's."""
+    return write_checkpoint(tmp_path_factory.mktemp("checkpoint"), tiny_tensors())
+
+
+@pytest.fixture(scope="session")
+def reranker_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reranker's: the same trunk with a head."""
+    return write_checkpoint(tmp_path_factory.mktemp("reranker"), tiny_tensors() | tiny_head())

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memdb.errors import InputError
 from memdb.models.onnx import OnnxEncoder
-from memdb.models.registry import load_encoder
+from memdb.models.registry import load_encoder, load_reranker
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -20,7 +21,7 @@ TEXTS = ["w0 w1 w2", "w3", "", "w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 unknown w3
 
 
 def reference(tensors: dict[str, np.ndarray], config: dict[str, Any], ids: list[int]) -> Any:
-    """Mean-pooled unit vector of one text, in torch."""
+    """The mean of one text's hidden states [hidden_size], in torch."""
     weights = {name: torch.from_numpy(value) for name, value in tensors.items()}
     functional = torch.nn.functional
 
@@ -43,7 +44,16 @@ def reference(tensors: dict[str, np.ndarray], config: dict[str, Any], ids: list[
         x = norm(f"{name}.attention.output.LayerNorm", dense(f"{name}.attention.output.dense", heads) + x)
         wide = functional.gelu(dense(f"{name}.intermediate.dense", x))
         x = norm(f"{name}.output.LayerNorm", dense(f"{name}.output.dense", wide) + x)
-    return functional.normalize(x.mean(0), dim=0).numpy()
+    return x.mean(0)
+
+
+def plain_tokenizer(folder: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.03)])
@@ -51,17 +61,70 @@ def test_it_computes_what_torch_computes(
     checkpoint: Path, tmp_path: Path, precision: str, tolerance: float
 ) -> None:
     from safetensors.numpy import load_file
-    from tokenizers import Tokenizer
 
     export.export(checkpoint, tmp_path, precision=precision)
     vectors = load_encoder(tmp_path, threads=1).encode(TEXTS)
-    tokenizer = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
+    tokenizer = plain_tokenizer(checkpoint)
     config = json.loads((checkpoint / "config.json").read_text())
     tensors = load_file(checkpoint / "model.safetensors")
-    expected = [reference(tensors, config, tokenizer.encode(text).ids) for text in TEXTS]
+    means = [reference(tensors, config, tokenizer.encode(text).ids) for text in TEXTS]
+    expected = [torch.nn.functional.normalize(mean, dim=0).numpy() for mean in means]
     assert np.abs(vectors - np.stack(expected)).max() < tolerance
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("int8", 0.5)])
+def test_a_reranker_computes_what_torch_computes(
+    reranker_checkpoint: Path, tmp_path: Path, precision: str, tolerance: float
+) -> None:
+    from safetensors.numpy import load_file
+
+    export.export(reranker_checkpoint, tmp_path, kind="reranker", precision=precision)
+    scores = load_reranker(tmp_path, threads=1).score("w5 w9", TEXTS)
+    config = json.loads((reranker_checkpoint / "config.json").read_text())
+    tensors = load_file(reranker_checkpoint / "model.safetensors")
+    tokenizer = plain_tokenizer(reranker_checkpoint)
+    weight, bias = (torch.from_numpy(tensors[f"classifier.{part}"]) for part in ("weight", "bias"))
+    means = [reference(tensors, config, tokenizer.encode("w5 w9", text).ids) for text in TEXTS]
+    expected = np.array([float(weight[0] @ mean + bias[0]) for mean in means])
+    assert np.ptp(expected) > 3
+    assert np.abs(scores - expected).max() < tolerance
+
+
+def test_a_reranker_needs_a_head(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"classifier\.weight"):
+        export.export(checkpoint, tmp_path, kind="reranker")
+
+
+@pytest.mark.parametrize("key", ["files", "kind", "providers", "dimension"])
+def test_what_follows_from_the_checkpoint_is_not_given(checkpoint: Path, tmp_path: Path, key: str) -> None:
+    with pytest.raises(InputError, match=key):
+        export.export(checkpoint, tmp_path, metrics={key: "x"})
+
+
+def test_a_rerankers_card_takes_what_it_is_given(
+    reranker_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {
+        "name": "mine",
+        "max_tokens": 48,
+        "fields": ["source", "utterance_time"],
+        "ndcg_at_10": 60.5,
+        "made": {"seed": 7, "data": {"a.json": "00"}},
+    }
+    (tmp_path / "card.json").write_text(json.dumps(given))
+    arguments = ["--kind", "reranker", "--weights", reranker_checkpoint, "--out", tmp_path / "out"]
+    monkeypatch.setattr("sys.argv", ["export", *map(str, [*arguments, "--metrics", tmp_path / "card.json"])])
+    export.main()
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert (card["kind"], card["name"], card["max_tokens"]) == ("reranker", "mine", 48)
+    assert card["fields"] == ["source", "utterance_time"]
+    assert card["metrics"] == {"ndcg_at_10": 60.5}
+    assert (card["made"]["seed"], card["made"]["data"]) == (7, {"a.json": "00"})
+    assert card["made"]["command"].endswith("--kind reranker --precision int8")
+    assert set(card["files"]) == {"model.onnx", "tokenizer.json"}
+    assert not {"dimension", "pooling", "query_prefix"} & set(card)
+    reranker = load_reranker(tmp_path / "out", threads=1)
+    assert (reranker.name, reranker.max_tokens, reranker.fields) == ("mine", 48, ("source", "utterance_time"))
 
 
 def test_the_same_checkpoint_gives_the_same_bytes(checkpoint: Path, tmp_path: Path) -> None:

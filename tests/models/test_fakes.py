@@ -11,7 +11,7 @@ import pytest
 
 from memdb.errors import InputError, ModelError, ModelUnavailable
 from memdb.models import fakes
-from memdb.models.fakes import Answer, HashEncoder, ScriptedBackbone, smallest
+from memdb.models.fakes import Answer, HashEncoder, OverlapReranker, ScriptedBackbone, smallest
 from memdb.models.ports import Completion, Turn
 
 PINNED = [-0.3745, 0.2239, -0.5591, 0.2779, 0.451, -0.1474, -0.4264, 0.1136]
@@ -39,6 +39,23 @@ def test_vectors_are_pinned() -> None:
     (vector,) = HashEncoder(8).encode(["I went to the hospital"])
     assert np.abs(vector - PINNED).max() < 1e-4
     assert HashEncoder(64).sha256 != HashEncoder(65).sha256
+
+
+def test_log_odds_grow_with_the_words_that_are_said() -> None:
+    none, one, both = OverlapReranker().score("Which cat?", ["a dog", "A CAT", "which cat? Cat cat"])
+    assert [round(float(score), 4) for score in (none, one, both)] == [-1.6094, 0.0, 1.6094]
+
+
+def test_a_question_without_words_tells_documents_not_apart() -> None:
+    assert OverlapReranker().score("?!", ["a cat", ""]).tolist() == [0, 0]
+
+
+def test_words_beyond_the_limit_are_not_read() -> None:
+    reranker = OverlapReranker(fields=["source"])
+    assert reranker.fields == ("source",)
+    kept, cut = reranker.score("cat", ["x " * 254 + "cat", "x " * 255 + "cat"])
+    assert kept > 0 > cut
+    assert reranker.score("x " * 128 + "cat", ["cat"])[0] < 0
 
 
 def test_slices_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
