@@ -21,7 +21,7 @@ from memdb.activate.working_memory import as_text, estimated_tokens
 from memdb.construct import build as construct_build
 from memdb.construct import pipeline
 from memdb.construct import traces as construct_traces
-from memdb.construct.admit import admit, batches, name
+from memdb.construct.admit import admit, batches, name, scope_of, within
 from memdb.construct.build import ByModel, ByRules
 from memdb.construct.derive import Derivation
 from memdb.construct.extract import Prompts
@@ -29,8 +29,8 @@ from memdb.construct.plan import Place, Vectors
 from memdb.construct.relation import readings
 from memdb.generate.prompts import prompt
 from memdb.language.clock import parse_instant
-from memdb.models.ports import Backbone, Encoder
-from memdb.models.registry import as_backbone, load_encoder
+from memdb.models.ports import Backbone, Encoder, Reranker
+from memdb.models.registry import as_backbone, late_reranker, load_encoder
 from memdb.records import (
     About,
     Added,
@@ -52,8 +52,6 @@ from memdb.store.connection import Database
 from memdb.store.windows import Wanted
 from memdb.version import __version__
 
-EVERYONE = "*"
-
 
 class Memory:
     """A memory file, open. Safe to share between threads; a context manager that closes it.
@@ -67,13 +65,15 @@ class Memory:
         encoder: Encoder | None,
         made: schema.Made,
         scope: Scope | None,
-        backbone: Backbone | None = None,
+        backbone: Backbone | None,
+        reranker: Callable[[], Reranker | None],
     ) -> None:
         self._database = database
         self._encoder = encoder
         self._backbone = backbone
         self._made = made
         self._scope = scope
+        self._reranker = reranker
 
     @property
     def path(self) -> Path:
@@ -84,6 +84,11 @@ class Memory:
     def encoder(self) -> Encoder | None:
         """The encoder in use; None when the file's vectors come from another: words alone are searched."""
         return self._encoder
+
+    @property
+    def reader(self) -> Reader:
+        """What questions are answered with."""
+        return Reader(self._database, self._encoder, self._made.vector_scale, self._reranker)
 
     def add(
         self,
@@ -186,6 +191,7 @@ class Memory:
         channels: Sequence[str] | None = None,
         neighbours: int = 0,
         parser: str = "rules",
+        rerank_depth: int | None = None,
     ) -> WorkingMemory:
         """The evidence for a question, best first (QGMem section III-B).
 
@@ -194,8 +200,10 @@ class Memory:
         picks from CHANNELS. `neighbours` messages on each side of a piece of evidence come with it. What the
         same speaker says again in nearly the same words is one piece of evidence. Names, places and times are
         found in the question by the `parser` "rules", or by "model", the backbone the memory was opened with:
-        better, and slower by one call; where it fails the rules stand in, with a warning. Any text is a legal
-        question.
+        better, and slower by one call; where it fails the rules stand in, with a warning. Of a question the
+        first `rerank_depth` candidates, RERANK_DEPTH by default, are put into a new order by the reranker; 0
+        leaves the first one. The result's `answerable` is the probability that the memory holds the answer.
+        Any text is a legal question.
 
         Raises `InputError` for what is not text, `TimeError`, `ScopeError` for a scope outside the memory's
         own.
@@ -207,9 +215,10 @@ class Memory:
             as_of=None if as_of is None else asked.keys_until(as_of),
             channels=asked.chosen_channels(channels),
             neighbours=asked.reach(neighbours),
+            rerank_depth=asked.depth(rerank_depth),
         )
         query = self._parsed(text, parse_instant(at) if at is not None else None, parser)
-        return recall(Reader(self._database, self._encoder, self._made.vector_scale), query, wish)
+        return recall(self.reader, query, wish)
 
     def context(
         self,
@@ -376,7 +385,7 @@ class Memory:
 
     def _one_scope(self, scope: Scope | None) -> Scope:
         """The scope to write in: the narrower of the memory's own and the given one."""
-        wanted = self._scope if scope is None else self._within(_scope(scope))
+        wanted = self._scope if scope is None else within(self._scope, scope_of(scope))
         if wanted is None:
             raise errors.ScopeError(
                 "adding needs one scope", hint="name a user, agent or run, or Scope() for nobody"
@@ -385,19 +394,7 @@ class Memory:
 
     def _reading_scope(self, scope: Scope | str | None) -> Scope | None:
         """The scope to read, None for everyone."""
-        return self._scope if scope is None else self._within(_scope(scope))
-
-    def _within(self, scope: Scope | None) -> Scope | None:
-        own = self._scope
-        if own is None or own == Scope():
-            return scope
-        if scope is not None and all(
-            mine is None or mine == asked for mine, asked in zip(_parts(own), _parts(scope), strict=True)
-        ):
-            return scope
-        raise errors.ScopeError(
-            "the scope is outside the memory's own", hint="open the memory with a wider scope"
-        )
+        return self._scope if scope is None else within(self._scope, scope_of(scope))
 
 
 def open(
@@ -408,6 +405,7 @@ def open(
     create: bool = True,
     encoder: Encoder | str | Path | None = None,
     backbone: Backbone | None = None,
+    reranker: Reranker | str | Path | None = None,
     busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
 ) -> Memory:
     """Open a memory file, and make it if there is none.
@@ -416,13 +414,16 @@ def open(
     without one, only what belongs to nobody in particular is seen. `encoder` is an encoder, or the name or
     folder of one; by default the embedded one. A file made by another encoder keeps its vectors and is
     searched by words alone. `backbone` is the language model that builds memory (`memdb.load_backbone`); it
-    is the caller's to close.
+    is the caller's to close. `reranker` is a reranker, or the name or folder of one (`load_reranker`); by
+    default the embedded one, "late-interaction" compares with the encoder's token vectors, "linear" weighs
+    the channels' scores.
 
     Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
     `ModelDamaged`.
     """
     chosen = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
-    own = Scope() if scope is None else _scope(scope)
+    own = Scope() if scope is None else scope_of(scope)
+    late = late_reranker(reranker, chosen)
     database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
     try:
         made = schema.prepare(database, _made(chosen))
@@ -439,7 +440,7 @@ def open(
             errors.MemdbWarning,
             stacklevel=2,
         )
-    return Memory(database, usable, made, own, backbone)
+    return Memory(database, usable, made, own, backbone, late)
 
 
 def _made(encoder: Encoder) -> schema.Made:
@@ -466,18 +467,3 @@ def _named(source: str, session: str) -> tuple[str, str]:
     if not isinstance(source, str) or not isinstance(session, str):
         raise errors.InputError("session and source are texts", hint="give a str")
     return name(source or None, "source") or "", name(session, "session") or ""
-
-
-def _scope(scope: Scope | str) -> Scope | None:
-    """A scope from what the caller gave; None for everyone."""
-    if isinstance(scope, str):
-        return None if scope == EVERYONE else Scope(user=name(scope, "scope"))
-    if not isinstance(scope, Scope):
-        raise errors.ScopeError(
-            f"a scope is not a {type(scope).__name__}", hint="give a memdb.Scope or a user's name"
-        )
-    return Scope(name(scope.user, "user"), name(scope.agent, "agent"), name(scope.run, "run"))
-
-
-def _parts(scope: Scope) -> tuple[str | None, str | None, str | None]:
-    return scope.user, scope.agent, scope.run

@@ -136,10 +136,12 @@ class ChannelHit(msgspec.Struct, frozen=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of evidence for a question.
 
-    `text` is what was said, `facts` the claims found in it (best first), `source` the very messages it rests
-    on, the most direct first, `said_at` and `fact_time` the two times, `channels` the place each channel gave
-    it. `superseded` says that something claimed here was replaced by a later claim. What was said again in
-    the same words is in `source` too. `neighbours` are the messages around it, if they were asked for.
+    `score` is what it is ranked by, and means something only beside those of the same question. `text` is
+    what was said, `facts` the claims found in it (best first), `source` the very messages it rests on, the
+    most direct first, `said_at` and `fact_time` the two times, `channels` the place each channel gave it, and
+    `reranker` among them the one the reranker gave it. `superseded` says that something claimed here was
+    replaced by a later claim. What was said again in the same words is in `source` too. `neighbours` are the
+    messages around it, if they were asked for.
     """
 
     rank: int
@@ -159,11 +161,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What a question activated: the parsed question, the evidence, best first, and the traces that facts of
     it are in.
+
+    `answerable` is the probability that the memory holds the answer; None where no reranker model was asked.
     """
 
     query: Query
     evidence: tuple[Evidence, ...] = ()
     traces: tuple[Trace, ...] = ()
+    answerable: float | None = None
 
     def __iter__(self) -> Iterator[Evidence]:
         return iter(self.evidence)

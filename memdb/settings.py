@@ -69,6 +69,14 @@ MAX_QUERY_TIMES: Final = 4  # constraints of time on one question
 QUERY_TOKENS: Final = 512  # longest reply of a model that parses a question
 CONTEXT_TOKENS: Final = 1_024  # of the text for a prompt; the paper's working memory has 598 on average
 SPARE_EVIDENCE: Final = 10  # looked up beyond k, to stand in for what is said twice
+RERANK_DEPTH: Final = 30  # candidates that the reranker reads
+FIRST_RANKING_WEIGHT: Final = (
+    3.0  # log-odds that the best of the first ranking is given beside the reranker's
+)
+ABSTAIN_BELOW: Final = (
+    0.5  # probability of an answer in memory under which an assistant should say it has none
+)
+RERANK_BEFORE: Final = 1  # messages before a candidate's own that the reranker reads with it
 MAX_NEIGHBOURS: Final = 16  # messages on each side of a piece of evidence that may be asked for
 
 # --- The file (ours)

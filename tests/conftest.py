@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import pytest
 
 import memdb
+from memdb import settings
 from memdb.models.fakes import HashEncoder
 
 OpenMemory = Callable[..., memdb.Memory]
@@ -67,8 +68,12 @@ def encoder() -> HashEncoder:
 
 
 @pytest.fixture
-def open_memory(path: Path, encoder: HashEncoder) -> Iterator[OpenMemory]:
-    """`memdb.open` at `path` with the fake encoder; what it opened is closed when the test ends."""
+def open_memory(path: Path, encoder: HashEncoder, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenMemory]:
+    """`memdb.open` at `path` with the fake encoder; what it opened is closed when the test ends.
+
+    Only what a test asks for is reranked: the order is that of the first ranking otherwise.
+    """
+    monkeypatch.setattr(settings, "RERANK_DEPTH", 0)
     opened: list[memdb.Memory] = []
 
     def open_one(where: Path = path, **options: Any) -> memdb.Memory:

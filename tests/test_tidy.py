@@ -35,7 +35,7 @@ FENCES = {
     "apsw": ("store/",),
     "sqlite_vec": (),
     "onnxruntime": ("models/onnx.py",),
-    "tokenizers": ("models/onnx.py",),
+    "tokenizers": ("models/onnx.py", "train/"),
     "llama_cpp": ("models/llama.py",),
     "jinja2": ("models/chat_template.py",),
     "torch": ("generate/graph_token.py", "models/export.py", "train/"),
@@ -44,7 +44,7 @@ FENCES = {
     "httpx2": ("models/openai.py", "models/endpoint.py"),
     "huggingface_hub": ("models/registry.py",),
     "click": ("serve/",),
-    "rich": ("serve/",),
+    "rich": ("serve/", "train/"),
     "pickle": (),
     "sqlite3": (),
 }

@@ -39,6 +39,16 @@ def reach(neighbours: int) -> int:
     return min(neighbours, settings.MAX_NEIGHBOURS)
 
 
+def depth(wished: int | None) -> int:
+    """How many candidates are reranked, RERANK_DEPTH by default. Raises `InputError`."""
+    if wished is None:
+        return settings.RERANK_DEPTH
+    if not isinstance(wished, int) or isinstance(wished, bool) or not 0 <= wished <= settings.MAX_K:
+        hint = f"rerank 0 to {settings.MAX_K:,} candidates"
+        raise errors.InputError(f"rerank_depth is {wished!r}", hint=hint)
+    return wished
+
+
 def chosen_channels(channels: Sequence[str] | None) -> tuple[str, ...]:
     """The channels to search, all of them by default. Raises `InputError`."""
     if channels is None:

@@ -1,18 +1,30 @@
-"""Rerank documents and scores (QGMem section III-B2): what a reranker reads of each candidate, and the order
-that its scores and the first ranking give together.
+"""Reranking (QGMem section III-B2): what a reranker reads of each candidate, and the order that its scores
+and the first ranking give together.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Final
+
+import msgspec
 
 from memdb.activate.retrieve import Candidate
 from memdb.language.cleaning import cleaned
-from memdb.models.ports import FIELDS, Field
-from memdb.records import Evidence, Interval, Message, Trace
+from memdb.models.ports import FIELDS, Field, Reranker
+from memdb.records import ChannelHit, Evidence, Interval, Message, Trace
 
 Count = Callable[[str], int]
+
+# What the fallback without a model weighs: cosine, BM25 as a share of the best, S_ELT (QGMem leaves it open).
+LINEAR: Final = {"cosine": 0.5, "bm25": 0.3, "attribute": 0.2}
+_CHANNELS: Final = {
+    "cosine": ("message_dense", "unit_dense"),
+    "bm25": ("message_lexical", "unit_lexical"),
+    "attribute": ("unit_attribute",),
+}
 
 
 def document(
@@ -34,6 +46,95 @@ def document(
         if not before or max_tokens is None or count(text) <= max_tokens:
             return text
         before.pop(0)
+
+
+def relevances(
+    reranker: Reranker, question: str, candidates: Sequence[Candidate], traces: Sequence[Trace]
+) -> list[float]:
+    """The reranker's log-odds for each candidate."""
+    by_id = {trace.id: trace for trace in traces}
+    room = reranker.max_tokens - reranker.count_tokens(question)
+    documents = [
+        document(one, by_id, reranker.fields, max_tokens=room, count=reranker.count_tokens)
+        for one in candidates
+    ]
+    scores: list[float] = reranker.score(question, documents).tolist()
+    return scores
+
+
+def linear(candidates: Sequence[Candidate]) -> list[float]:
+    """Scores without a model, from those of the channels: see LINEAR. From 0 to 1, and no log-odds."""
+    parts = [
+        {name: _best(one.evidence, channels) for name, channels in _CHANNELS.items()} for one in candidates
+    ]
+    most = max((part["bm25"] for part in parts), default=0.0) or 1.0
+    return [
+        sum(weight * part[name] / (most if name == "bm25" else 1.0) for name, weight in LINEAR.items())
+        for part in parts
+    ]
+
+
+def _best(evidence: Evidence, channels: Sequence[str]) -> float:
+    return max((evidence.channels[one].score for one in channels if one in evidence.channels), default=0.0)
+
+
+def reordered(
+    candidates: Sequence[Candidate], scores: Sequence[float], *, first_weight: float
+) -> list[Candidate]:
+    """The candidates by their scores and the first ranking together; what was not scored comes behind.
+
+    `scores` are those of the first candidates. To each is added `first_weight` times the candidate's first
+    score as a share of the best one: this is the new score. Chains of facts keep their places: what links two
+    facts says nothing of the question itself. What was replaced stays behind what holds, where the first
+    ranking put it there. The channel `reranker` tells rank and score by the reranker alone.
+    """
+    scored = candidates[: len(scores)]
+    shares = _shares(candidates)
+    total = [score + first_weight * share for score, share in zip(scores, shares, strict=False)]
+    _lift(scored, total)
+    floor = min(total, default=0.0) - 1
+    total += [floor + share for share in shares[len(scores) :]]
+    free = [place for place, one in enumerate(scored) if "hops" not in one.evidence.channels]
+    best = iter(sorted(free, key=lambda place: (-total[place], place)))
+    order = [next(best) if place in set(free) else place for place in range(len(candidates))]
+    by_reranker = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+    hits = {place: ChannelHit(rank, scores[place]) for rank, place in enumerate(by_reranker, 1)}
+    least, found = -math.inf, []
+    for place in reversed(order):  # a pinned chain scores at least what comes after it
+        least = max(least, total[place])
+        found.append(_with_score(candidates[place], least, hits.get(place)))
+    return found[::-1]
+
+
+def _shares(candidates: Sequence[Candidate]) -> list[float]:
+    most = max((one.evidence.score for one in candidates), default=0.0) or 1.0
+    return [one.evidence.score / most for one in candidates]
+
+
+def _with_score(candidate: Candidate, score: float, hit: ChannelHit | None) -> Candidate:
+    channels = candidate.evidence.channels | ({"reranker": hit} if hit else {})
+    return candidate._replace(
+        evidence=msgspec.structs.replace(candidate.evidence, score=score, channels=channels)
+    )
+
+
+def _lift(candidates: Sequence[Candidate], total: list[float]) -> None:
+    """Give what holds at least the score of what it replaced, and that one the least bit less."""
+    holding = {
+        fact.trace_id: place
+        for place, one in reversed(list(enumerate(candidates)))
+        for fact in one.evidence.facts
+        if fact.current and fact.trace_id is not None
+    }
+    for place, one in enumerate(candidates):
+        facts = one.evidence.facts
+        if not one.evidence.superseded or any(fact.current for fact in facts):
+            continue
+        for fact in facts:
+            by = holding.get(fact.trace_id or "") if fact.current is False else None
+            if by is not None and by < place and total[by] <= total[place]:
+                total[by] = total[place]
+                total[place] = math.nextafter(total[place], -math.inf)
 
 
 def _document(

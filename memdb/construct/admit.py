@@ -9,7 +9,9 @@ from typing import NamedTuple
 from memdb import errors, settings
 from memdb.language.cleaning import storable
 from memdb.language.clock import parse_instant
-from memdb.records import Instant, Message
+from memdb.records import Instant, Message, Scope
+
+EVERYONE = "*"
 
 
 class Admitted(NamedTuple):
@@ -40,6 +42,34 @@ def batches(messages: Iterable[Message]) -> Iterator[Sequence[Message]]:
     stream = iter(messages)
     while batch := list(islice(stream, settings.ADD_BATCH_MESSAGES)):
         yield batch
+
+
+def scope_of(given: Scope | str) -> Scope | None:
+    """A scope from what the caller gave, None for everyone. Raises `ScopeError`."""
+    if isinstance(given, str):
+        return None if given == EVERYONE else Scope(user=name(given, "scope"))
+    if not isinstance(given, Scope):
+        raise errors.ScopeError(
+            f"a scope is not a {type(given).__name__}", hint="give a memdb.Scope or a user's name"
+        )
+    return Scope(name(given.user, "user"), name(given.agent, "agent"), name(given.run, "run"))
+
+
+def within(own: Scope | None, scope: Scope | None) -> Scope | None:
+    """The scope, if a memory whose own one is `own` may see it. Raises `ScopeError`."""
+    if own is None or own == Scope():
+        return scope
+    if scope is not None and all(
+        mine is None or mine == asked for mine, asked in zip(_parts(own), _parts(scope), strict=True)
+    ):
+        return scope
+    raise errors.ScopeError(
+        "the scope is outside the memory's own", hint="open the memory with a wider scope"
+    )
+
+
+def _parts(scope: Scope) -> tuple[str | None, str | None, str | None]:
+    return scope.user, scope.agent, scope.run
 
 
 def name(value: str | None, what: str) -> str | None:

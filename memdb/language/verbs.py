@@ -96,6 +96,11 @@ def _regular_past(base: str) -> str:
     return base + (base[-1] if base in _DOUBLING and base[-1] != base[-2] else "") + "ed"
 
 
+def past(base: str) -> str:
+    """The regular past form of a verb's base form."""
+    return _regular_past(base)
+
+
 def _gerund(base: str) -> str:
     if base.endswith("ie"):
         return base[:-2] + "ying"

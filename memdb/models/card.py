@@ -75,6 +75,7 @@ class RerankerCard(Card, frozen=True, kw_only=True):
 
     fields: tuple[Field, ...]
     reads: Literal["pair", "qwen3"] = "pair"
+    calibration: dict[str, float] = msgspec.field(default_factory=dict)  # see ports.Calibrated
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,8 +7,9 @@ DIR holds `model.safetensors`, `config.json`, `tokenizer.json`; the tensors of a
 `classifier.weight` [1, hidden_size] and `classifier.bias` [1]. The graph is written node by node, so one
 checkpoint gives the same bytes every time.
 
-FILE is JSON. Its keys `name`, `licence`, `source`, `max_tokens` and, of a reranker, `fields` become the
-card's; `metrics` and `made` are merged into the card's; every other key is a measurement.
+FILE is JSON. Its keys `name`, `licence`, `source`, `max_tokens` and, of a reranker, `fields` and
+`calibration` become the card's; `metrics` and `made` are merged into the card's; every other key is a
+measurement.
 
 int8: weights have one scale per output channel; activations are quantised while running, one scale per token:
 a vector does not depend on its neighbours. Weights keep within -63..63: 255 * 63 * 2 is below 2**15,
@@ -309,6 +310,7 @@ def reranker_card() -> dict[str, Any]:
         "source": "trained by memdb on the trunk of sentence-transformers/all-MiniLM-L6-v2",
         "max_tokens": 256,
         "fields": list(FIELDS),
+        "calibration": {},
     }
 
 

@@ -144,6 +144,11 @@ class OverlapReranker:
         """See `ports.Reranker`."""
         return self._fields
 
+    @property
+    def calibration(self) -> Mapping[str, float]:
+        """See `ports.Calibrated`."""
+        return {}
+
     def count_tokens(self, text: str) -> int:
         """See `ports.Reranker`. A token is a word, or one character that is neither in a word nor a space."""
         return sum(1 for _ in TOKEN.finditer(text))

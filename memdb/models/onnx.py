@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -233,10 +233,12 @@ class OnnxReranker:
         sha256: str,
         max_tokens: int = 256,
         fields: Sequence[Field] = FIELDS,
+        calibration: Mapping[str, float] | None = None,
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
     ) -> None:
         self._name, self._sha256, self._max_tokens, self._fields = name, sha256, max_tokens, tuple(fields)
+        self._calibration = dict(calibration or {})
         self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
         self._frame = _frame(self._runtime.tokenizer, name)
         self._runtime.tokenizer.encode_special_tokens = True  # what they are called is only text from here on
@@ -265,6 +267,11 @@ class OnnxReranker:
     def fields(self) -> tuple[Field, ...]:
         """See `ports.Reranker`."""
         return self._fields
+
+    @property
+    def calibration(self) -> Mapping[str, float]:
+        """See `ports.Calibrated`."""
+        return self._calibration
 
     @property
     def provider(self) -> str:

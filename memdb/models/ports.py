@@ -93,6 +93,18 @@ class Reranker(Protocol):
         ...
 
 
+@runtime_checkable
+class Calibrated(Protocol):
+    """A reranker whose scores are log-odds that mean the same for every question."""
+
+    @property
+    def calibration(self) -> Mapping[str, float]:
+        """Weights of the logistic regression by which `activate/answerable.py` tells whether any candidate
+        answers; empty where the best score itself says so.
+        """
+        ...
+
+
 def require_texts(texts: Sequence[str]) -> None:
     """Raises InputError for one str, the commonest slip, and for anything in the list that is no str."""
     if isinstance(texts, str):

@@ -7,7 +7,7 @@ and the document are data: no part of them is ever read as a control token.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -129,6 +129,11 @@ class Qwen3OnnxReranker:
         return self._fields
 
     @property
+    def calibration(self) -> Mapping[str, float]:
+        """See `ports.Calibrated`."""
+        return {}
+
+    @property
     def provider(self) -> str:
         """See `Runtime`."""
         return self._runtime.provider
@@ -207,6 +212,11 @@ class Qwen3LlamaReranker(LlamaModel):
     def fields(self) -> tuple[Field, ...]:
         """See `ports.Reranker`."""
         return self._fields
+
+    @property
+    def calibration(self) -> Mapping[str, float]:
+        """See `ports.Calibrated`."""
+        return {}
 
     def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
         """See `ports.Reranker`."""

@@ -6,8 +6,10 @@ What a folder has to hold: see `memdb.models.card`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from memdb import settings
 from memdb.errors import InputError, ModelNotFound
@@ -21,6 +23,8 @@ DEFAULT_RERANKER = "memdb-reranker-v1"
 HUB = "hub:"
 OPENAI = "openai:"
 GGUF = ".gguf"
+LATE_INTERACTION = "late-interaction"
+LINEAR = "linear"
 HUB_FILES = [
     "*.json",
     "model.onnx",
@@ -81,17 +85,18 @@ def load_reranker(spec: str | Path | None = None, *, threads: int | None = None)
     card = read_card(folder)
     if not isinstance(card, RerankerCard):
         raise InputError(f"{card.name} is an encoder, not a reranker", hint="give it to load_encoder")
-    made = OnnxReranker if card.reads == "pair" else Qwen3OnnxReranker
-    return made(
-        folder / card.model,
-        folder / card.tokenizer,
-        name=card.name,
-        sha256=card.sha256,
-        max_tokens=card.max_tokens,
-        fields=card.fields,
-        providers=card.providers or PROVIDERS,
-        threads=threads,
-    )
+    given: dict[str, Any] = {
+        "name": card.name,
+        "sha256": card.sha256,
+        "max_tokens": card.max_tokens,
+        "fields": card.fields,
+        "providers": card.providers or PROVIDERS,
+        "threads": threads,
+    }
+    model, tokenizer = folder / card.model, folder / card.tokenizer
+    if card.reads == "qwen3":
+        return Qwen3OnnxReranker(model, tokenizer, **given)
+    return OnnxReranker(model, tokenizer, calibration=card.calibration, **given)
 
 
 def load_backbone(
@@ -142,6 +147,28 @@ def as_reranker(given: object) -> Reranker:
         hint = "give what load_reranker returns, the name of a reranker, or a folder"
         raise InputError(f"a {type(given).__name__} is no reranker", hint=hint)
     return given
+
+
+def late_reranker(given: object, encoder: Encoder) -> Callable[[], Reranker | None]:
+    """What gives a memory its reranker at the first question, and the same one from then on.
+
+    `given` is None for the embedded one, which all memories of a process share, "late-interaction" for one
+    over the encoder, "linear" for none, or what `as_reranker` takes, which is loaded at once.
+    """
+    if given is None:
+        return _embedded_reranker
+    if given == LATE_INTERACTION:
+        from memdb.models.late_interaction import LateInteractionReranker
+
+        late = LateInteractionReranker(encoder)
+        return lambda: late
+    chosen = None if given == LINEAR else as_reranker(given)
+    return lambda: chosen
+
+
+@cache
+def _embedded_reranker() -> Reranker:
+    return load_reranker()
 
 
 def find(spec: str | Path, *, kind: Literal["encoder", "reranker"] = "encoder") -> Path:

@@ -167,6 +167,7 @@ def build(file: Path, llm: str | None, as_json: bool, **options: Any) -> int:
 @click.option("--as-of", metavar="TIME", help="Leave out what was said later.")
 @click.option("--channels", metavar="A,B", help="Search with these channels alone.")
 @click.option("--neighbours", default=0, metavar="N", help="Show N messages on each side of each.")
+@click.option("--rerank-depth", type=int, metavar="N", help="Rerank the first N candidates; 0 for none.")
 @scope_options
 @EVERYONE_OPTION
 @ENCODER_OPTION
@@ -184,6 +185,7 @@ def recall(file: Path, question: str, explain: bool, as_json: bool, **options: A
             at=options["at"],
             as_of=options["as_of"],
             neighbours=options["neighbours"],
+            rerank_depth=options["rerank_depth"],
             channels=None if channels is None else [name.strip() for name in channels.split(",")],
         )
     if as_json:

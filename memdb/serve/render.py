@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from memdb import settings
 from memdb.records import (
     About,
     Added,
@@ -66,6 +67,9 @@ def recalled(out: Console, memory: WorkingMemory, *, explain: bool) -> None:
     """Evidence, best first; `explain` adds how the question was understood and what each channel found."""
     if explain:
         _understood(out, memory.query)
+    if memory.answerable is not None and (explain or memory.answerable < settings.ABSTAIN_BELOW):
+        seems = "holds" if memory.answerable >= settings.ABSTAIN_BELOW else "does not seem to hold"
+        out.print(Text(f"the memory {seems} the answer (probability {memory.answerable:.2f})", "yellow"))
     for evidence in memory:
         _evidence(out, evidence, explain=explain)
 

@@ -1,0 +1,1 @@
+"""Training of the models that come with memdb. Imports everything below; nothing imports it."""
