@@ -23,8 +23,13 @@ def main() -> int:
     parser.add_argument(
         "--channels", action="append", default=[], metavar="A,B", help="one more column: these channels alone"
     )
+    parser.add_argument("--ablate", action="store_true", help="columns with a part of memdb less")
+    parser.add_argument("--depths", metavar="A,B", help="columns that rerank so many candidates: 0,20,50,100")
     parser.add_argument("--sizes", metavar="A,B", help="of a benchmark in several sizes, these alone")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the memory files, use those there")
+    parser.add_argument(
+        "--haystack", type=int, metavar="N", help="sessions of other questions that each is asked among"
+    )
     try:
         return bench(**vars(parser.parse_args()))
     except memdb.MemdbError as error:

@@ -45,6 +45,8 @@ def interval(statistic: Array) -> Interval:
     shape = statistic.shape[1:]
     low, high, error = (np.full(shape, np.nan) for _ in range(3))
     defined = ~np.isnan(statistic).all(axis=0)
+    if not defined.any():
+        return Interval(low, high, error)
     known = statistic[:, defined]
     low[defined], high[defined] = np.nanpercentile(known, PERCENTILES, axis=0)
     error[defined] = np.nanstd(known, axis=0)

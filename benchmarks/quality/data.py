@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,7 +26,8 @@ class Session(msgspec.Struct, frozen=True):
 
 class Question(msgspec.Struct, frozen=True):
     """One question; `gold` are the ids of the messages it rests on, `asked_at` the clock it is asked by,
-    `stale` those of messages that say what held before.
+    `stale` those of messages that say what held before, `sessions` the sessions it rests on where these
+    count. Not `answerable`: nothing in the conversation answers it.
     """
 
     number: int
@@ -35,14 +37,24 @@ class Question(msgspec.Struct, frozen=True):
     answer: str = ""
     asked_at: str | None = None
     stale: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    answerable: bool = True
+
+    @property
+    def scored(self) -> bool:
+        """Whether there is something to find."""
+        return bool(self.gold or self.sessions)
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """One history, which becomes one memory file, with its questions."""
+    """One history, which becomes one memory file, with its questions; `size` says which part of the data
+    it belongs to where there are several.
+    """
 
     name: str
     sessions: tuple[Session, ...]
     questions: tuple[Question, ...]
+    size: str = ""
 
     @property
     def messages(self) -> list[memdb.Message]:
@@ -53,7 +65,8 @@ class Conversation(msgspec.Struct, frozen=True):
 def find_files(benchmark: str, pattern: str, data: Path | None) -> list[Path]:
     """The files of a benchmark: `data` itself, or what matches in it or in its folder of that name.
 
-    Without `data` the environment variable MEMDB_DATA counts. Raises DataMissing, which says where it looked.
+    `pattern` is a glob, or several with blanks between. Without `data` the environment variable MEMDB_DATA
+    counts. Raises DataMissing, which says where it looked.
     """
     named = os.environ.get(DATA_VARIABLE)
     root = data or (Path(named) if named else None)
@@ -64,21 +77,37 @@ def find_files(benchmark: str, pattern: str, data: Path | None) -> list[Path]:
         return [root]
     looked = [root, root / benchmark]
     for folder in looked:
-        if found := sorted(folder.glob(pattern)):
+        if found := sorted({file for one in pattern.split() for file in folder.glob(one)}):
             return found
-    places = " and ".join(str(folder / pattern) for folder in looked)
+    places = " and ".join(str(folder / " or ".join(pattern.split())) for folder in looked)
     raise DataMissing(f"no data for {benchmark}: looked for {places}", hint=hint)
 
 
 def chosen_sizes(conversations: Sequence[Conversation], sizes: str | None) -> list[Conversation]:
-    """The conversations named in a comma-separated list. Raises BenchmarkError for a name of none."""
+    """The conversations of the sizes in a comma-separated list. Raises BenchmarkError for another."""
     if sizes is None:
         return list(conversations)
     wanted = [name.strip() for name in sizes.split(",") if name.strip()]
-    known = [one.name for one in conversations]
+    known = list(dict.fromkeys(one.size for one in conversations if one.size))
     if not wanted or not set(wanted) <= set(known):
-        raise BenchmarkError(f"no size {sizes!r} in the data", hint=f"sizes: {', '.join(known)}")
-    return [one for one in conversations if one.name in wanted]
+        raise BenchmarkError(f"no size {sizes!r} in the data", hint=f"sizes: {', '.join(known) or 'none'}")
+    return [one for one in conversations if one.size in wanted]
+
+
+def size_of_most_questions(
+    conversations: Sequence[Conversation],
+) -> tuple[list[Conversation], dict[str, int]]:
+    """The conversations of the size that most questions are about, the first of several; and how many
+    questions each other size has.
+    """
+    questions: Counter[str] = Counter()
+    for one in conversations:
+        questions[one.size] += len(one.questions)
+    if not questions:
+        return [], {}
+    chosen = max(questions, key=questions.__getitem__)
+    left_out = {size: number for size, number in questions.items() if size != chosen}
+    return [one for one in conversations if one.size == chosen], left_out
 
 
 def sha256(files: Sequence[Path]) -> str:

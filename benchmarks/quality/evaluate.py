@@ -1,23 +1,23 @@
-"""A benchmark's protocol: every question to every retriever; then figures with intervals."""
+"""A benchmark's protocol: every question to every retriever, and what is noted of each."""
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
-import numpy as np
 
-from . import bootstrap, metrics
+from . import metrics
 from .data import Conversation, Question
 from .errors import ChangedMeanwhile
-from .retrievers import DEPTH, Found, Prepared, Retriever
+from .retrievers import DEPTH, Found, Prepared, Reply, Retriever
 
 CUTOFFS: Final = (5, 10, 100)
-OVERALL: Final = "overall"
+
+# What was found for a question, the question, and what counts the tokens of a text; the numbers kept of it.
+Values: TypeAlias = Callable[[Sequence[Found], Question, Callable[[str], int]], dict[str, float]]
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,47 +37,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     milliseconds: float
 
 
-class Estimate(msgspec.Struct, frozen=True):
-    """A figure with its 95 % interval; null where no resample defines it."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one retriever over all questions or one category; times in milliseconds per question."""
-
-    retriever: str
-    group: str
-    questions: int
-    figures: dict[str, Estimate]
-    median_ms: float
-    mean_ms: float
-
-
-# What is reported: the sum of one value over the sum of another, or over a constant times the questions.
-FIGURES: Final[Mapping[str, tuple[str, str | int]]] = {
-    "R@5": ("recall@5", 1),
-    "R@10": ("recall@10", 1),
-    "R@100": ("recall@100", 1),
-    "any@10": ("any@10", 1),
-    "all@10": ("all@10", 1),
-    "nDCG@10": ("ndcg@10", 1),
-    "QGMem R@10": ("covered", "gold"),
-    "QGMem P@10": ("relevant", metrics.QGMEM_CUTOFF),
-    "QGMem Suff@10": ("sufficient", 1),
-    "QGMem order-nDCG@10": ("order_ndcg@10", 1),
-    "context tokens": ("context_tokens", 1),
-    "stale first": ("stale_first", 1),
-}
-
-
-def values(
-    found: Sequence[Found], gold: Sequence[str], count: Callable[[str], int], stale: Sequence[str] = ()
+def message_values(
+    found: Sequence[Found], question: Question, count: Callable[[str], int]
 ) -> dict[str, float]:
-    """Every figure of one question; `count` gives the tokens of a text."""
+    """Every figure of one question that has gold messages; `count` gives the tokens of a text."""
     ranking = metrics.first_seen(piece.ids for piece in found)
+    gold = question.gold
     judged = metrics.qgmem_counts([piece.ids for piece in found], gold)
     top = found[: metrics.QGMEM_CUTOFF]
     return {
@@ -91,7 +56,7 @@ def values(
         "sufficient": float(judged.sufficient),
         "order_ndcg@10": judged.order_ndcg,
         "context_tokens": sum(count(piece.text) for piece in top),
-        "stale_first": metrics.stale_first(ranking, gold, stale),
+        "stale_first": metrics.stale_first(ranking, gold, question.stale),
     }
 
 
@@ -101,13 +66,15 @@ def ask(
     name: str,
     retriever: Retriever,
     count: Callable[[str], int],
+    values: Values = message_values,
 ) -> Outcome:
     """One question to one retriever, timed."""
     start = time.perf_counter()
-    found = retriever(question)
+    reply = retriever(question)
     milliseconds = (time.perf_counter() - start) * 1000
-    ranking = metrics.first_seen(piece.ids for piece in found)[:DEPTH]
+    ranking = metrics.first_seen(piece.ids for piece in reply.found)[:DEPTH]
     place = {one: rank for rank, one in enumerate(ranking, 1)}
+    figures = values(reply.found, question, count) if question.scored else {}
     return Outcome(
         conversation=conversation.name,
         number=question.number,
@@ -115,18 +82,29 @@ def ask(
         retriever=name,
         gold=question.gold,
         ranks=tuple(place.get(one) for one in question.gold),
-        values=values(found, question.gold, count, question.stale),
+        values=figures | abstention_values(question, reply),
         milliseconds=milliseconds,
     )
 
 
+def abstention_values(question: Question, reply: Reply) -> dict[str, float]:
+    """What a retriever holds for the probability of an answer, and whether there is one; nothing from one
+    that says nothing.
+    """
+    if reply.answerable is None:
+        return {}
+    return {"answerable": reply.answerable, "has_answer": float(question.answerable)}
+
+
 class Run(msgspec.Struct, kw_only=True):
-    """Everything a run found out."""
+    """Everything a run found out; `encoded` texts were encoded in adding, `reused` were known already."""
 
     outcomes: list[Outcome]
     add_seconds: float
     seconds: float
     models: dict[str, str]
+    encoded: int = 0
+    reused: int = 0
 
 
 def evaluate(
@@ -134,20 +112,27 @@ def evaluate(
     prepare: Callable[[Conversation], AbstractContextManager[Prepared]],
     count: Callable[[str], int],
     step: Callable[[str], None],
+    values: Values = message_values,
 ) -> Run:
-    """All questions that have gold, conversation by conversation; `step` hears of each question answered."""
+    """All questions that have gold or no answer, conversation by conversation; `step` hears of each one.
+
+    A question without an answer is asked for what a retriever thinks of it: see `abstention_values`.
+    """
     start = time.perf_counter()
     run = Run(outcomes=[], add_seconds=0.0, seconds=0.0, models={})
     for conversation in conversations:
         with prepare(conversation) as prepared:
             run.add_seconds += prepared.add_seconds
+            run.encoded += prepared.encoded
+            run.reused += prepared.reused
             _note_models(run.models, prepared.models)
             for question in conversation.questions:
-                if question.gold:
-                    run.outcomes += [
-                        ask(conversation, question, name, retriever, count)
+                if question.scored or not question.answerable:
+                    asked = (
+                        ask(conversation, question, name, retriever, count, values)
                         for name, retriever in prepared.retrievers.items()
-                    ]
+                    )
+                    run.outcomes += [outcome for outcome in asked if outcome.values]
                 step(conversation.name)
     run.seconds = time.perf_counter() - start
     return run
@@ -161,109 +146,3 @@ def _note_models(known: dict[str, str], used: Mapping[str, str]) -> None:
                 f"the model {name} was {known[name][:8]} and is now {digest[:8]}",
                 hint="nothing was kept; run it where nobody changes files, without an old --keep folder",
             )
-
-
-Cluster = Callable[[Outcome], Hashable]
-
-
-def by_conversation(outcome: Outcome) -> Hashable:
-    """What is resampled as a whole: a conversation."""
-    return outcome.conversation
-
-
-def by_question(outcome: Outcome) -> Hashable:
-    """What is resampled as a whole: a question."""
-    return outcome.conversation, outcome.number
-
-
-def groups(outcomes: Iterable[Outcome]) -> list[str]:
-    """`overall`, then the categories that occur."""
-    return [OVERALL, *(str(one) for one in sorted({outcome.category for outcome in outcomes}))]
-
-
-def _sums(
-    outcomes: Sequence[Outcome], by: Cluster
-) -> tuple[list[str], bootstrap.Array, bootstrap.Array, bootstrap.Array]:
-    """Retriever names, and per cluster, retriever and group: numerators, denominators, question counts.
-
-    The first two are [clusters, retrievers, groups, figures], the last [retrievers, groups].
-    """
-    names = list(dict.fromkeys(outcome.retriever for outcome in outcomes))
-    clusters = {one: number for number, one in enumerate(dict.fromkeys(map(by, outcomes)))}
-    labels = groups(outcomes)
-    above = np.zeros((len(clusters), len(names), len(labels), len(FIGURES)))
-    below = np.zeros_like(above)
-    questions = np.zeros((len(names), len(labels)))
-    for one in outcomes:
-        cluster, name = clusters[by(one)], names.index(one.retriever)
-        both = [0, labels.index(str(one.category))]
-        above[cluster, name, both] += [one.values[top] for top, _ in FIGURES.values()]
-        below[cluster, name, both] += [
-            one.values[per] if isinstance(per, str) else per for _, per in FIGURES.values()
-        ]
-        questions[name, both] += 1
-    return names, above, below, questions
-
-
-def _estimate(value: float, low: float, high: float) -> Estimate:
-    return Estimate(value, None if np.isnan(low) else low, None if np.isnan(high) else high)
-
-
-def _estimates(value: bootstrap.Array, draws: bootstrap.Array) -> dict[str, Estimate]:
-    """Figures by name from their values [figures] and resamples [resamples, figures]."""
-    low, high, _ = bootstrap.interval(draws)
-    cells = zip(FIGURES, value.tolist(), low.tolist(), high.tolist(), strict=True)
-    return {name: _estimate(one, bottom, top) for name, one, bottom, top in cells}
-
-
-def summarise(outcomes: Sequence[Outcome], by: Cluster = by_conversation) -> list[Row]:
-    """Figures of every retriever and group with intervals from resampling what `by` says."""
-    names, above, below, questions = _sums(outcomes, by)
-    times = _milliseconds(outcomes)
-    draws = bootstrap.resampled(above, below, bootstrap.weights(len(above)))
-    value = above.sum(axis=0) / below.sum(axis=0)
-    return [
-        Row(
-            retriever=name,
-            group=group,
-            questions=int(questions[i, j]),
-            figures=_estimates(value[i, j], draws[:, i, j]),
-            median_ms=statistics.median(times[name, group]),
-            mean_ms=statistics.fmean(times[name, group]),
-        )
-        for i, name in enumerate(names)
-        for j, group in enumerate(groups(outcomes))
-    ]
-
-
-def gains(
-    outcomes: Sequence[Outcome], over: str, by: Cluster = by_conversation
-) -> dict[str, dict[str, Estimate]]:
-    """What each other retriever gains over the one named, per figure, over all questions.
-
-    The same resamples serve both sides, so the interval is that of the paired difference.
-    """
-    names, above, below, _ = _sums(outcomes, by)
-    value = above[:, :, 0].sum(axis=0) / below[:, :, 0].sum(axis=0)
-    draws = bootstrap.resampled(above[:, :, 0], below[:, :, 0], bootstrap.weights(len(above)))
-    base = names.index(over)
-    return {
-        name: _estimates(value[i] - value[base], draws[:, i] - draws[:, base])
-        for i, name in enumerate(names)
-        if i != base
-    }
-
-
-def _milliseconds(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[float]]:
-    """The times of each retriever and group."""
-    times: dict[tuple[str, str], list[float]] = {}
-    for one in outcomes:
-        for group in (OVERALL, str(one.category)):
-            times.setdefault((one.retriever, group), []).append(one.milliseconds)
-    return times
-
-
-def median_milliseconds(outcomes: Iterable[Outcome]) -> dict[str, float]:
-    """The median time per question of each retriever."""
-    times = _milliseconds(outcomes)
-    return {name: statistics.median(each) for (name, group), each in times.items() if group == OVERALL}

@@ -31,7 +31,7 @@ from memdb.importers.numbered import numbered_facts
 
 from .data import Conversation, Question, Session
 from .errors import DataMalformed
-from .evaluate import OVERALL, Row
+from .figures import MESSAGES, OVERALL, Row, by_question
 from .report import Report, show_groups
 
 PATTERN: Final = "factconsolidation*.json"
@@ -41,6 +41,7 @@ SIZES: Final = (6, 32, 64, 262)
 KINDS: Final = {"sh": SINGLE_HOP, "mh": MULTI_HOP}
 CATEGORIES: Final = {10 * size + kind: f"{name} {size}k" for size in SIZES for name, kind in KINDS.items()}
 MAIN: Final = "all@10"
+FIGURES: Final = msgspec.structs.replace(MESSAGES, by=by_question)
 IN_HOLDER: Final = "is"
 MIN_HOPS: Final = 2
 MAX_HOPS: Final = 4
@@ -302,7 +303,8 @@ def load(files: Sequence[Path]) -> list[Conversation]:
             questions = asked.setdefault(size, [])
             questions += _questions(record, told, 10 * int(found[2]) + KINDS[found[1]], len(questions))
     return [
-        Conversation(size, (Session("facts", told),), tuple(asked[size])) for size, told in messages.items()
+        Conversation(size, (Session("facts", told),), tuple(asked[size]), size)
+        for size, told in messages.items()
     ]
 
 

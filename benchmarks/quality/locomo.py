@@ -20,7 +20,14 @@ from .data import Conversation, Question, Session
 from .errors import DataMalformed
 
 PATTERN: Final = "locomo*.json"
-CATEGORIES: Final = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+ADVERSARIAL: Final = 5
+CATEGORIES: Final = {
+    1: "multi-hop",
+    2: "temporal",
+    3: "open-domain",
+    4: "single-hop",
+    ADVERSARIAL: "adversarial",
+}
 
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d) ([ap])m on (\d{1,2}) (\w+), (\d{4})", re.IGNORECASE)
 _MONTHS = (
@@ -114,6 +121,7 @@ def _conversation(sample: _Sample) -> Conversation:
             gold=repair(one.evidence, known),
             answer="" if one.answer is None else str(one.answer),
             asked_at=asked_at,
+            answerable=one.category != ADVERSARIAL,
         )
         for number, one in enumerate(sample.qa)
     )

@@ -7,6 +7,7 @@ without gold is undefined for most of them and raises `ValueError`: callers leav
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -64,6 +65,21 @@ def evidence_recall(retrieved: Collection[str], evidence: Collection[str]) -> fl
     if not evidence:
         return 1.0
     return sum(one in retrieved for one in evidence) / len(evidence)
+
+
+def auroc(answerable: Sequence[float], unanswerable: Sequence[float]) -> float:
+    """Area under the ROC curve of a score that is to be higher for what can be answered: the share of pairs
+    in which it is, a tie counting half.
+
+    From the ranks, ties having the mean of theirs (Mann and Whitney 1947). Both kinds are needed.
+    """
+    if not answerable or not unanswerable:
+        raise ValueError("an AUROC needs scores of both kinds")
+    scores = [*answerable, *unanswerable]
+    order = sorted(scores)
+    rank = {one: (bisect_left(order, one) + bisect_right(order, one) + 1) / 2 for one in set(scores)}
+    above = sum(rank[one] for one in answerable) - len(answerable) * (len(answerable) + 1) / 2
+    return above / (len(answerable) * len(unanswerable))
 
 
 class QGMemCounts(NamedTuple):

@@ -1,4 +1,4 @@
-"""The columns of a table: what answers a benchmark's questions with a ranking of messages."""
+"""What answers a benchmark's questions with a ranking of messages: the baselines, and memdb itself."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import Final, Protocol
 import msgspec
 
 import memdb
+from memdb.models.ports import Encoder
 
 from .bm25 import BM25, PLAIN, STEMMED, Variant
+from .columns import Column
 from .data import Conversation, Question
-from .errors import BenchmarkError, ChangedMeanwhile
+from .encoding import Remembering
+from .errors import ChangedMeanwhile
 
 DEPTH: Final = 100  # ranks asked for
 BASELINES: Final[Mapping[str, Variant]] = {"bm25": PLAIN, "bm25-stemmed": STEMMED}
-DENSE: Final = "dense"
-HYBRID: Final = "hybrid"
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -29,20 +30,32 @@ class Found(msgspec.Struct, frozen=True):
     text: str
 
 
-class Retriever(Protocol):
-    """A question in, pieces out, best first."""
+class Reply(msgspec.Struct, frozen=True):
+    """What was found, best first, and the probability that it answers the question, if the retriever says."""
 
-    def __call__(self, question: Question, /) -> Sequence[Found]:
+    found: Sequence[Found]
+    answerable: float | None = None
+
+
+class Retriever(Protocol):
+    """A question in, a reply out."""
+
+    def __call__(self, question: Question, /) -> Reply:
         """At most `DEPTH` pieces."""
         ...
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """One conversation, ready to be asked: a retriever per column, and what it took."""
+    """One conversation, ready to be asked: a retriever per column, and what it took.
+
+    `encoded` texts were encoded for it, `reused` had been encoded before, for another conversation.
+    """
 
     retrievers: Mapping[str, Retriever]
     add_seconds: float = 0.0
     models: Mapping[str, str] = {}
+    encoded: int = 0
+    reused: int = 0
 
 
 def spoken(message: memdb.Message) -> str:
@@ -59,70 +72,68 @@ class Baseline:
         self.pieces = [Found((str(message.id),), spoken(message)) for message in messages]
         self._index = BM25([piece.text for piece in self.pieces], variant)
 
-    def __call__(self, question: Question, /) -> list[Found]:
+    def __call__(self, question: Question, /) -> Reply:
         """The messages that share a term with the question."""
-        return [self.pieces[position] for position, _ in self._index.search(question.text, DEPTH)]
+        found = self._index.search(question.text, DEPTH)
+        return Reply([self.pieces[position] for position, _ in found])
 
 
 class Recall:
-    """`Memory.recall`, over all channels or some."""
+    """`Memory.recall`, as a column asks it."""
 
-    def __init__(self, memory: memdb.Memory, channels: tuple[str, ...] | None) -> None:
+    def __init__(self, memory: memdb.Memory, column: Column) -> None:
         self._memory = memory
-        self._channels = channels
+        self._keywords = column.keywords
 
-    def __call__(self, question: Question, /) -> list[Found]:
+    def __call__(self, question: Question, /) -> Reply:
         """The evidence, by the clock the question is asked by."""
-        recalled = self._memory.recall(question.text, k=DEPTH, at=question.asked_at, channels=self._channels)
-        return [
+        recalled = self._memory.recall(question.text, k=DEPTH, at=question.asked_at, **self._keywords)
+        found = [
             Found(tuple(str(message.id) for message in evidence.source), evidence.text)
             for evidence in recalled
         ]
-
-
-def columns(extra: Sequence[str] = ()) -> dict[str, tuple[str, ...] | None]:
-    """Names of memdb's columns and the channels each uses: dense, hybrid (all: None), and one per `extra`.
-
-    An extra column is a comma-separated list of channels, or of channels to do without, each after a minus.
-    Raises BenchmarkError for an unknown name.
-    """
-    chosen: dict[str, tuple[str, ...] | None] = {
-        DENSE: tuple(name for name in memdb.CHANNELS if name.endswith("_dense")),
-        HYBRID: None,
-    }
-    for text in extra:
-        names = tuple(name.strip() for name in text.split(",") if name.strip())
-        without = bool(names) and all(name.startswith("-") for name in names)
-        listed = [name.removeprefix("-") for name in names] if without else names
-        unknown = [name for name in listed if name not in memdb.CHANNELS]
-        if unknown or not names:
-            raise BenchmarkError(
-                f"no channel {', '.join(unknown or [repr(text)])}",
-                hint=f"channels: {', '.join(memdb.CHANNELS)}",
-            )
-        if without:
-            chosen[HYBRID + "".join(names)] = tuple(name for name in memdb.CHANNELS if name not in listed)
-        else:
-            chosen["+".join(names)] = names
-    return chosen
+        return Reply(found, recalled.answerable)
 
 
 @contextmanager
 def in_memory_file(
-    conversation: Conversation, chosen: Mapping[str, tuple[str, ...] | None], folder: Path
+    conversation: Conversation,
+    chosen: Mapping[str, Column],
+    folder: Path,
+    remembering: Remembering | None = None,
 ) -> Iterator[Prepared]:
-    """The conversation in a memory file of its own in `folder`; messages that the file has already stay."""
+    """The conversation in a memory file of its own in `folder`; messages that the file has already stay.
+
+    With `remembering`, texts that another conversation had are not encoded again. It serves for adding alone:
+    what is asked is encoded by the encoder it stands for.
+    """
     baselines = {name: Baseline(conversation, variant) for name, variant in BASELINES.items()}
-    with memdb.open(folder / f"{conversation.name}.memdb") as memory:
-        if memory.encoder is None:
-            raise ChangedMeanwhile(
-                f"{memory.path} was made with another encoder", hint="name an empty folder with --keep"
-            )
-        models = {memory.encoder.name: memory.encoder.sha256}
+    path = folder / f"{conversation.name}.memdb"
+    earlier = remembering.counts if remembering else (0, 0)
+    with _opened(path, remembering) as (memory, _):
         start = time.perf_counter()
         for session in conversation.sessions:
             memory.add(session.messages, session=session.name)
         memory.update_traces()
         seconds = time.perf_counter() - start
-        recalls = {name: Recall(memory, channels) for name, channels in chosen.items()}
-        yield Prepared({**baselines, **recalls}, seconds, models)
+    counts = remembering.counts if remembering else (0, 0)
+    with _opened(path, remembering.real if remembering else None) as (memory, encoder):
+        recalls = {name: Recall(memory, column) for name, column in chosen.items()}
+        yield Prepared(
+            {**baselines, **recalls},
+            seconds,
+            {one.name: one.sha256 for one in (encoder, memory.reader.reranker()) if one is not None},
+            encoded=counts[0] - earlier[0],
+            reused=counts[1] - earlier[1],
+        )
+
+
+@contextmanager
+def _opened(path: Path, encoder: Encoder | None) -> Iterator[tuple[memdb.Memory, Encoder]]:
+    """The memory file and the encoder in use. Raises ChangedMeanwhile for a file of another encoder."""
+    with memdb.open(path, encoder=encoder) as memory:
+        if memory.encoder is None:
+            raise ChangedMeanwhile(
+                f"{memory.path} was made with another encoder", hint="name an empty folder with --keep"
+            )
+        yield memory, memory.encoder

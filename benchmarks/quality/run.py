@@ -14,46 +14,84 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import memdb
+from memdb.models.registry import load_encoder
 from memdb.serve.render import tell
 
-from . import factconsolidation, locomo, plot, results, tokens
-from .data import Conversation, chosen_sizes, find_files, first_questions, sha256
+from . import beam, factconsolidation, locomo, longmemeval, plot, results, tokens
+from .columns import columns, parse_depths
+from .data import Conversation, chosen_sizes, find_files, first_questions, sha256, size_of_most_questions
+from .encoding import Remembering
 from .errors import BenchmarkError, ChangedMeanwhile, DataMissing
-from .evaluate import Cluster, Run, by_conversation, by_question, evaluate
-from .report import Report, report, show, to_json
-from .retrievers import Prepared, columns, in_memory_file
+from .evaluate import Run, evaluate
+from .figures import MESSAGES, Figures
+from .report import Report, report, show, show_rest, to_json
+from .retrievers import Prepared, in_memory_file
 
 RESULTS: Final = Path("memdb-bench.sqlite")
 BAD_REQUEST: Final = 2
-STRONG_BASELINE: Final = "bm25-stemmed"
 
 Prepare = Callable[[Conversation], AbstractContextManager[Prepared]]
 
 
-class Benchmark(msgspec.Struct, frozen=True):
-    """A benchmark: its files, how they are read, what its categories are called; which columns it has
-    besides, what is resampled, and how it is shown.
+class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
+    """A benchmark: its files, how they are read, what its categories are called, what it reports and how.
+
+    `columns` are those it has besides. `one_size`: a run measures one size of the data, unless more are asked
+    for. `haystacks` makes of what is read what is measured, with so many sessions added; its conversations
+    may share messages.
     """
 
     pattern: str
     load: Callable[[Sequence[Path]], list[Conversation]]
     categories: Mapping[int, str]
+    figures: Figures = MESSAGES
     columns: tuple[str, ...] = ()
-    by: Cluster = by_conversation
+    one_size: bool = False
+    haystacks: Callable[[Sequence[Conversation], int | None], list[Conversation]] | None = None
     show: Callable[[Report, Mapping[int, str], Console], None] = show
 
 
 BENCHMARKS: Final = {
-    "locomo": Benchmark(locomo.PATTERN, locomo.load, locomo.CATEGORIES),
+    "locomo": Benchmark(pattern=locomo.PATTERN, load=locomo.load, categories=locomo.CATEGORIES),
+    "longmemeval": Benchmark(
+        pattern=longmemeval.PATTERN,
+        load=longmemeval.load,
+        categories=longmemeval.CATEGORIES,
+        figures=longmemeval.FIGURES,
+        one_size=True,
+        haystacks=longmemeval.haystacks,
+        show=longmemeval.show,
+    ),
     "factconsolidation": Benchmark(
-        factconsolidation.PATTERN,
-        factconsolidation.load,
-        factconsolidation.CATEGORIES,
+        pattern=factconsolidation.PATTERN,
+        load=factconsolidation.load,
+        categories=factconsolidation.CATEGORIES,
+        figures=factconsolidation.FIGURES,
         columns=("-hops", "-hops,-traces"),
-        by=by_question,
         show=factconsolidation.show,
     ),
+    "beam": Benchmark(
+        pattern=beam.PATTERN,
+        load=beam.load,
+        categories=beam.CATEGORIES,
+        figures=beam.FIGURES,
+        one_size=True,
+        show=beam.show,
+    ),
 }
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which part of the data is measured: at most `limit` questions, of the sizes named, in haystacks of so
+    many sessions of other questions.
+    """
+
+    limit: int | None = None
+    sizes: str | None = None
+    haystack: int | None = None
+
+
+EVERYTHING: Final = Wanted()
 
 
 def bench(
@@ -65,30 +103,41 @@ def bench(
     json: bool = False,
     limit: int | None = None,
     channels: Sequence[str] = (),
+    ablate: bool = False,
+    depths: str | None = None,
     keep: Path | None = None,
     sizes: str | None = None,
+    haystack: int | None = None,
 ) -> int:
     """Run a benchmark and print its tables (`json`: its report); the exit status.
 
     `data`: the folder or file, else MEMDB_DATA. `out`: the results file that the run is added to, else
     `memdb-bench.sqlite` here. `plot`: a picture to write. `limit`: questions in all. `channels`: one more
-    column each, a comma-separated list. `keep`: a folder for the memory files; those found there are used as
-    they are. `sizes`: of a benchmark in several sizes these alone, comma-separated. A request that cannot be
-    met is told on stderr and gives 2.
+    column each, a comma-separated list. `ablate`: columns with a part of memdb less. `depths`: a column for
+    each reranking depth of a comma-separated list. `keep`: a folder for the memory files; those found there
+    are used as they are. `sizes`: of a benchmark in several sizes these alone, comma-separated. `haystack`:
+    sessions of other questions that are added to those of each. A request that cannot be met is told on
+    stderr and gives 2.
     """
+    asked = {
+        "channels": " ".join(channels),
+        "ablate": "yes" if ablate else None,
+        "depths": depths,
+        "keep": None if keep is None else "yes",
+    }
     try:
-        benchmark = BENCHMARKS.get(name)
-        chosen = columns([*(benchmark.columns if benchmark else ()), *channels])
+        benchmark = _benchmark(name)
+        chosen = columns([*benchmark.columns, *channels], ablate=ablate, depths=parse_depths(depths))
         with _folder(keep) as folder:
+            remembering = Remembering(load_encoder()) if benchmark.haystacks else None
             result = measure(
                 name,
                 data,
-                prepare=lambda conversation: in_memory_file(conversation, chosen, folder),
+                prepare=lambda conversation: in_memory_file(conversation, chosen, folder, remembering),
                 out=out or RESULTS,
                 plot_file=plot,
-                limit=limit,
-                sizes=sizes,
-                options={"channels": " ".join(channels), "keep": None if keep is None else "yes"},
+                wanted=Wanted(limit, sizes, haystack),
+                options=asked,
             )
     except BenchmarkError as error:
         tell(error.message, error.hint)
@@ -96,7 +145,9 @@ def bench(
     if json:
         print(to_json(result))
     else:
-        BENCHMARKS[name].show(result, BENCHMARKS[name].categories, Console())
+        console = Console()
+        benchmark.show(result, benchmark.categories, console)
+        show_rest(result, console)
     return 0
 
 
@@ -107,22 +158,17 @@ def measure(
     prepare: Prepare,
     out: Path,
     plot_file: Path | None = None,
-    limit: int | None = None,
-    sizes: str | None = None,
+    wanted: Wanted = EVERYTHING,
     options: Mapping[str, str | int | None] | None = None,
 ) -> Report:
     """Find the data, ask every question, add the run to `out`, draw.
 
     What makes it impossible raises BenchmarkError before the first message is added.
     """
-    if name not in BENCHMARKS:
-        raise BenchmarkError(f"no benchmark {name!r}", hint=f"benchmarks: {', '.join(sorted(BENCHMARKS))}")
-    if limit is not None and limit < 1:
-        raise BenchmarkError(f"--limit {limit} leaves no question")
-    benchmark = BENCHMARKS[name]
+    benchmark = _benchmark(name)
     files = find_files(name, benchmark.pattern, data)
-    conversations = first_questions(chosen_sizes(benchmark.load(files), sizes), limit)
-    if not any(question.gold for one in conversations for question in one.questions):
+    conversations, left_out = _chosen(name, benchmark.load(files), wanted)
+    if not any(question.scored for one in conversations for question in one.questions):
         raise DataMissing(f"no question with gold in {', '.join(map(str, files))}")
     if plot_file is not None:
         plot.check(plot_file)
@@ -130,29 +176,63 @@ def measure(
     counter = tokens.counter()
     started_at, code = results.now(), results.code_sha256()
     with _progress(conversations) as step:
-        run = evaluate(conversations, prepare, counter.count, step)
+        run = evaluate(conversations, prepare, counter.count, step, benchmark.figures.values)
     if results.code_sha256() != code:
         raise ChangedMeanwhile("memdb was edited during the run", hint="nothing was kept; measure a copy")
-    asked = {"limit": limit, "sizes": sizes, **(options or {})}
+    sizes = list(dict.fromkeys(one.size for one in conversations if one.size))
+    asked = {**msgspec.structs.asdict(wanted), "measured": ",".join(sizes) or None, **(options or {})}
     facts = _facts(name, started_at, conversations, run, (code, sha256(files)), counter.name, asked)
     results.append(out, facts, run.outcomes)
-    finished = report(facts, run.outcomes, _baseline(run), _unscored(conversations), benchmark.by)
+    finished = report(
+        facts,
+        run,
+        benchmark.figures,
+        unscored=_unscored(conversations),
+        unanswered=_unanswered(conversations),
+        sizes=sizes,
+        left_out=left_out,
+    )
     if plot_file is not None:
         plot.draw(finished, benchmark.categories, plot_file)
     return finished
 
 
-def _baseline(run: Run) -> str:
-    """The retriever the others are compared with: the strong baseline, else the first."""
-    names = [outcome.retriever for outcome in run.outcomes]
-    return STRONG_BASELINE if STRONG_BASELINE in names else names[0]
+def _benchmark(name: str) -> Benchmark:
+    if name not in BENCHMARKS:
+        raise BenchmarkError(f"no benchmark {name!r}", hint=f"benchmarks: {', '.join(sorted(BENCHMARKS))}")
+    return BENCHMARKS[name]
+
+
+def _chosen(
+    name: str, conversations: list[Conversation], wanted: Wanted
+) -> tuple[list[Conversation], dict[str, int]]:
+    """What is measured, and how many questions each size has that is not. Raises BenchmarkError."""
+    benchmark = _benchmark(name)
+    if wanted.limit is not None and wanted.limit < 1:
+        raise BenchmarkError(f"--limit {wanted.limit} leaves no question")
+    if wanted.haystack is not None and benchmark.haystacks is None:
+        raise BenchmarkError(f"{name} has no haystacks that could be made", hint="leave --haystack out")
+    left_out: dict[str, int] = {}
+    if benchmark.one_size and wanted.sizes is None:
+        conversations, left_out = size_of_most_questions(conversations)
+    else:
+        conversations = chosen_sizes(conversations, wanted.sizes)
+    if benchmark.haystacks is not None:
+        conversations = benchmark.haystacks(conversations, wanted.haystack)
+    return first_questions(conversations, wanted.limit), left_out
 
 
 def _unscored(conversations: Sequence[Conversation]) -> dict[str, int]:
     """How many questions of each category have no gold."""
     return Counter(
-        str(question.category) for one in conversations for question in one.questions if not question.gold
+        str(question.category) for one in conversations for question in one.questions if not question.scored
     )
+
+
+def _unanswered(conversations: Sequence[Conversation]) -> int:
+    """How many of these have no answer either."""
+    questions = (question for one in conversations for question in one.questions)
+    return sum(not question.scored and not question.answerable for question in questions)
 
 
 def _facts(
@@ -165,7 +245,7 @@ def _facts(
     options: dict[str, str | int | None],
 ) -> results.Facts:
     questions = [question for one in conversations for question in one.questions]
-    scored = sum(bool(question.gold) for question in questions)
+    scored = sum(question.scored for question in questions)
     return results.Facts(
         benchmark=name,
         started_at=started_at,

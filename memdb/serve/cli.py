@@ -351,10 +351,18 @@ def verify(file: Path, as_json: bool) -> int:
 @click.option(
     "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the memory files, use those there."
 )
+@click.option("--ablate", is_flag=True, help="More columns: memdb with a part less in each.")
+@click.option("--depths", metavar="A,B", help="More columns: so many candidates reranked: 0,20,50,100.")
 @click.option("--sizes", metavar="A,B", help="Of a benchmark in several sizes, these alone: 6k,32k.")
+@click.option(
+    "--haystack", type=int, metavar="N", help="Of longmemeval: ask among N sessions of other questions."
+)
 @click.option("--json", is_flag=True, help="Print the report as JSON.")
 def bench(name: str, data: Path | None, **options: Any) -> int:
-    """Run the benchmark NAME (locomo, factconsolidation) on data of yours, and print its tables."""
+    """Run the benchmark NAME on data of yours, and print its tables.
+
+    NAME is locomo, longmemeval, factconsolidation or beam.
+    """
     from memdb.serve.benching import find_bench
 
     return find_bench()(name, data, **options)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.quality.data import Conversation
-from benchmarks.quality.retrievers import BASELINES, Baseline, Prepared
+from benchmarks.quality.retrievers import BASELINES, Baseline, Prepared, Reply
 from benchmarks.quality.run import Prepare
 
 
@@ -96,7 +96,7 @@ def prepare() -> Prepare:
         yield Prepared(
             {
                 **{name: Baseline(conversation, variant) for name, variant in BASELINES.items()},
-                "oracle": lambda question: [known[one] for one in question.gold],
+                "oracle": lambda question: Reply([known[one] for one in question.gold]),
             },
             add_seconds=0.5,
             models={"fake": "0" * 64},

@@ -45,3 +45,8 @@ def test_undefined_resamples_are_left_out() -> None:
     low, high, error = bootstrap.interval(draws)
     assert (low[0], high[0], error[0]) == (0.5, 0.5, 0.0)
     assert np.isnan([low[1], high[1], error[1]]).all()
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 2)])
+def test_what_no_resample_defines_has_no_interval(shape: tuple[int, ...]) -> None:
+    assert all(np.isnan(one).all() for one in bootstrap.interval(np.full(shape, np.nan)))

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.quality import evaluate, locomo
+from benchmarks.quality import evaluate, figures, locomo
 from benchmarks.quality.data import Conversation, Question, find_files
 from benchmarks.quality.errors import ChangedMeanwhile
 from benchmarks.quality.evaluate import Outcome
-from benchmarks.quality.retrievers import Found, Prepared
+from benchmarks.quality.retrievers import Found, Prepared, Reply
 from benchmarks.quality.run import Prepare
 
 NAMES = ["bm25", "bm25-stemmed", "oracle"]
@@ -35,23 +35,24 @@ def outcomes(conversations: list[Conversation], prepare: Prepare) -> list[Outcom
 
 def test_a_unit_counts_through_its_messages() -> None:
     found = [Found(("x", "a"), "one two"), Found(("a", "b"), "three"), Found(("y",), "four")]
-    figures = evaluate.values(found, ("b", "z"), words)
-    assert figures["recall@5"] == 0.5
-    assert figures["ndcg@10"] == pytest.approx(0.6309297536 / 1.6309297536 * 0.5 / 0.6309297536)
-    assert (figures["gold"], figures["covered"], figures["relevant"], figures["sufficient"]) == (2, 1, 1, 0)
-    assert figures["context_tokens"] == 4
+    values = evaluate.message_values(found, Question(0, "?", 1, ("b", "z")), words)
+    assert values["recall@5"] == 0.5
+    assert values["ndcg@10"] == pytest.approx(0.6309297536 / 1.6309297536 * 0.5 / 0.6309297536)
+    assert (values["gold"], values["covered"], values["relevant"], values["sufficient"]) == (2, 1, 1, 0)
+    assert values["context_tokens"] == 4
 
 
 def test_context_tokens_are_of_the_ten_best() -> None:
     found = [Found((str(number),), "two words") for number in range(30)]
-    assert evaluate.values(found, ("29",), words)["context_tokens"] == 20
+    question = Question(0, "?", 1, ("29",))
+    assert evaluate.message_values(found, question, words)["context_tokens"] == 20
 
 
 def test_ranks_of_the_gold() -> None:
     question = Question(3, "?", 1, ("b", "z", "x"))
     conversation = Conversation("c", (), (question,))
     found = [Found(("x", "a"), ""), Found(("b",), "")]
-    outcome = evaluate.ask(conversation, question, "fake", lambda _: found, words)
+    outcome = evaluate.ask(conversation, question, "fake", lambda _: Reply(found), words)
     assert outcome.ranks == (3, None, 1)
     assert (outcome.conversation, outcome.number, outcome.retriever) == ("c", 3, "fake")
     assert outcome.milliseconds >= 0
@@ -60,7 +61,7 @@ def test_ranks_of_the_gold() -> None:
 def test_ranks_end_at_a_hundred() -> None:
     question = Question(0, "?", 1, ("100", "101"))
     found = [Found((str(number),), "") for number in range(1, 200)]
-    outcome = evaluate.ask(Conversation("c", (), ()), question, "fake", lambda _: found, words)
+    outcome = evaluate.ask(Conversation("c", (), ()), question, "fake", lambda _: Reply(found), words)
     assert outcome.ranks == (100, None)
 
 
@@ -79,7 +80,7 @@ def test_every_question_with_gold_is_asked_of_everyone(
 
 
 def test_summary(outcomes: list[Outcome]) -> None:
-    rows = {(row.retriever, row.group): row for row in evaluate.summarise(outcomes)}
+    rows = {(row.retriever, row.group): row for row in figures.summarise(outcomes)}
     assert [group for name, group in rows if name == "oracle"] == ["overall", "1", "2", "4", "5"]
     oracle = rows["oracle", "overall"]
     assert oracle.questions == 5
@@ -91,7 +92,7 @@ def test_summary(outcomes: list[Outcome]) -> None:
 
 
 def test_summary_is_over_questions_and_gold_items(outcomes: list[Outcome]) -> None:
-    row = next(row for row in evaluate.summarise(outcomes) if row.retriever == "bm25")
+    row = next(row for row in figures.summarise(outcomes) if row.retriever == "bm25")
     mine = [one for one in outcomes if one.retriever == "bm25"]
     assert row.figures["R@5"].value == pytest.approx(sum(one.values["recall@5"] for one in mine) / 5)
     covered = sum(one.values["covered"] for one in mine)
@@ -103,23 +104,23 @@ def test_summary_is_over_questions_and_gold_items(outcomes: list[Outcome]) -> No
 
 
 def test_the_same_outcomes_give_the_same_intervals(outcomes: list[Outcome]) -> None:
-    assert evaluate.summarise(outcomes) == evaluate.summarise(outcomes)
+    assert figures.summarise(outcomes) == figures.summarise(outcomes)
 
 
 def test_gains_are_paired(outcomes: list[Outcome]) -> None:
-    gains = evaluate.gains(outcomes, "bm25")
-    assert set(gains) == {"bm25-stemmed", "oracle"}
-    rows = {row.retriever: row for row in evaluate.summarise(outcomes) if row.group == evaluate.OVERALL}
+    gained = figures.gains(outcomes, "bm25")
+    assert set(gained) == {"bm25-stemmed", "oracle"}
+    rows = {row.retriever: row for row in figures.summarise(outcomes) if row.group == figures.OVERALL}
     difference = rows["oracle"].figures["nDCG@10"].value - rows["bm25"].figures["nDCG@10"].value
-    assert gains["oracle"]["nDCG@10"].value == pytest.approx(difference)
+    assert gained["oracle"]["nDCG@10"].value == pytest.approx(difference)
     twins = [*outcomes, *(replace(one, retriever="twin") for one in outcomes if one.retriever == "bm25")]
-    nothing = evaluate.gains(twins, "bm25")["twin"]["R@10"]
+    nothing = figures.gains(twins, "bm25")["twin"]["R@10"]
     assert (nothing.value, nothing.low, nothing.high) == (0, 0, 0)
 
 
 def test_median_milliseconds(outcomes: list[Outcome]) -> None:
     timed = [replace(outcomes[0], milliseconds=milliseconds) for milliseconds in (1.0, 90.0, 3.0)]
-    assert evaluate.median_milliseconds(timed) == {"bm25": 3.0}
+    assert figures.median_milliseconds(timed) == {"bm25": 3.0}
 
 
 def test_a_model_that_changes_meanwhile_ends_the_run(

@@ -13,11 +13,12 @@ import pytest
 from rich.console import Console
 
 import memdb
-from benchmarks.quality import factconsolidation, metrics, retrievers, run
+from benchmarks.quality import columns, factconsolidation, metrics, retrievers, run
 from benchmarks.quality.data import DATA_VARIABLE, Conversation, Question, chosen_sizes, find_files
 from benchmarks.quality.errors import BenchmarkError, DataMalformed, DataMissing
-from benchmarks.quality.evaluate import Outcome, by_conversation, by_question, summarise
+from benchmarks.quality.evaluate import Outcome
 from benchmarks.quality.factconsolidation import Fact, Gold, facts, load, multi_hop, single_hop, slots
+from benchmarks.quality.figures import MESSAGES, summarise
 from memdb.importers.numbered import numbered_facts
 
 SENTENCES = [
@@ -245,20 +246,20 @@ def test_questions_are_resampled() -> None:
                 values=values | {"all@10": float(n % 2)}, milliseconds=n)
         for n in range(20)
     ]  # fmt: skip
-    row = summarise(outcomes, by_question)[0]
+    row = summarise(outcomes, factconsolidation.FIGURES)[0]
     assert row.figures["all@10"].value == 0.5
     assert row.figures["all@10"].low == pytest.approx(0.3, abs=0.05)
     assert (row.median_ms, row.mean_ms) == (9.5, 9.5)
-    assert summarise(outcomes, by_conversation)[0].figures["all@10"].low == 0.5
+    assert summarise(outcomes, MESSAGES)[0].figures["all@10"].low is None, "one conversation"
 
 
 def test_a_minus_leaves_channels_out() -> None:
-    chosen = retrievers.columns(["-hops", "-hops,-traces"])
-    assert chosen["hybrid-hops"] == tuple(name for name in memdb.CHANNELS if name != "hops")
-    assert set(memdb.CHANNELS) - set(chosen["hybrid-hops-traces"] or ()) == {"hops", "traces"}
+    chosen = columns.columns(["-hops", "-hops,-traces"])
+    assert chosen["hybrid-hops"].channels == tuple(name for name in memdb.CHANNELS if name != "hops")
+    assert set(memdb.CHANNELS) - set(chosen["hybrid-hops-traces"].channels or ()) == {"hops", "traces"}
     for wrong in ("-smell", "-", "-hops,traces"):
         with pytest.raises(BenchmarkError, match="no channel"):
-            retrievers.columns([wrong])
+            columns.columns([wrong])
 
 
 def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

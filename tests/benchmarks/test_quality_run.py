@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import memdb
-from benchmarks.quality import plot, report, retrievers, run
+from benchmarks.quality import columns, plot, report, retrievers, run
 from benchmarks.quality.data import DATA_VARIABLE
 from benchmarks.quality.errors import BenchmarkError, ChangedMeanwhile, LibraryMissing
 from benchmarks.quality.report import Report
@@ -35,7 +35,7 @@ def test_a_run_is_reported_and_kept(finished: Report, tmp_path: Path) -> None:
 
 
 def test_limit_leaves_later_conversations_out(folder: Path, tmp_path: Path, prepare: run.Prepare) -> None:
-    finished = run.measure("locomo", folder, prepare=prepare, out=tmp_path / "r", limit=2)
+    finished = run.measure("locomo", folder, prepare=prepare, out=tmp_path / "r", wanted=run.Wanted(limit=2))
     assert (finished.facts.conversations, finished.facts.questions) == (1, 2)
     assert finished.facts.options["limit"] == 2
 
@@ -54,7 +54,9 @@ def test_code_that_is_edited_meanwhile_keeps_nothing(
 
 def test_tables_fit_a_terminal(finished: Report) -> None:
     text = StringIO()
-    report.show(finished, run.BENCHMARKS["locomo"].categories, Console(file=text, width=80))
+    console = Console(file=text, width=80)
+    report.show(finished, run.BENCHMARKS["locomo"].categories, console)
+    report.show_rest(finished, console)
     shown = text.getvalue()
     for part in ("oracle", "nDCG@10", "order-nDCG@10", "2 temporal", "100–100", "left out without gold: 1"):
         assert part in shown
@@ -129,10 +131,10 @@ def test_requests_that_cannot_be_met_are_2(
 
 
 def test_columns() -> None:
-    chosen = retrievers.columns(["message_lexical, message_dense"])
+    chosen = columns.columns(["message_lexical, message_dense"])
     assert list(chosen) == ["dense", "hybrid", "message_lexical+message_dense"]
-    assert chosen["hybrid"] is None
-    assert set(chosen["dense"] or ()) == {name for name in memdb.CHANNELS if name.endswith("_dense")}
+    assert chosen["hybrid"] == columns.Column()
+    assert set(chosen["dense"].channels or ()) == {name for name in memdb.CHANNELS if name.endswith("_dense")}
 
 
 def test_a_caption_is_part_of_what_was_said() -> None:

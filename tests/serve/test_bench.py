@@ -28,6 +28,11 @@ def test_options_reach_the_benchmark(cli, monkeypatch):
         "--json",
         "--sizes",
         "6k",
+        "--ablate",
+        "--depths",
+        "0,20",
+        "--haystack",
+        "48",
     ]
     channels = ["--channels", "unit_dense", "--channels", "message_dense,message_lexical"]
     assert cli("bench", "locomo", "--data", "d", *options, *channels).exit_code == 0
@@ -38,6 +43,9 @@ def test_options_reach_the_benchmark(cli, monkeypatch):
         "keep": Path("k"),
         "json": True,
         "sizes": "6k",
+        "ablate": True,
+        "depths": "0,20",
+        "haystack": 48,
         "channels": ("unit_dense", "message_dense,message_lexical"),
     }
     assert seen == [(("locomo", Path("d")), expected)]
