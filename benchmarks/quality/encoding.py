@@ -1,14 +1,14 @@
-"""Encoding every text of a run once, where its conversations share messages."""
+"""Encoding and reranking once what a run asks for several times."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memdb.models.ports import Encoder, Kind, require_texts
+from memdb.models.ports import Calibrated, Encoder, Field, Kind, Reranker, require_texts
 
 
 class Remembering:
@@ -60,3 +60,52 @@ class Remembering:
             self._encoded += len(new)
             self._reused += len(texts) - len(new)
             return np.stack([self._known[text] for text in texts])
+
+
+class RememberingReranker:
+    """A reranker that keeps its scores: `memdb.models.ports.Reranker` and `Calibrated` over another, `real`.
+
+    Columns of one run ask the same of the same documents. A score depends on question and document alone, so
+    the figures are those of `real`; the time of all but the first column is not.
+    """
+
+    def __init__(self, real: Reranker) -> None:
+        self.real = real
+        self._known: dict[tuple[str, str], float] = {}
+
+    @property
+    def name(self) -> str:
+        """That of the real one."""
+        return self.real.name
+
+    @property
+    def sha256(self) -> str:
+        """That of the real one."""
+        return self.real.sha256
+
+    @property
+    def max_tokens(self) -> int:
+        """That of the real one."""
+        return self.real.max_tokens
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Those of the real one."""
+        return self.real.fields
+
+    @property
+    def calibration(self) -> Mapping[str, float]:
+        """That of the real one, none if it has none."""
+        return self.real.calibration if isinstance(self.real, Calibrated) else {}
+
+    def count_tokens(self, text: str) -> int:
+        """See `ports.Reranker`."""
+        return self.real.count_tokens(text)
+
+    def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
+        """See `ports.Reranker`."""
+        new = [one for one in dict.fromkeys(documents) if (question, one) not in self._known]
+        if new:
+            scores = self.real.score(question, new).tolist()
+            self._known.update(zip(((question, one) for one in new), scores, strict=True))
+        return np.array([self._known[question, one] for one in documents], np.float32)

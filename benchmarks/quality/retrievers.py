@@ -12,11 +12,12 @@ import msgspec
 
 import memdb
 from memdb.models.ports import Encoder
+from memdb.models.registry import load_reranker
 
 from .bm25 import BM25, PLAIN, STEMMED, Variant
 from .columns import Column
 from .data import Conversation, Question
-from .encoding import Remembering
+from .encoding import Remembering, RememberingReranker
 from .errors import ChangedMeanwhile
 
 DEPTH: Final = 100  # ranks asked for
@@ -101,11 +102,14 @@ def in_memory_file(
     chosen: Mapping[str, Column],
     folder: Path,
     remembering: Remembering | None = None,
+    *,
+    score_once: bool = False,
 ) -> Iterator[Prepared]:
     """The conversation in a memory file of its own in `folder`; messages that the file has already stay.
 
     With `remembering`, texts that another conversation had are not encoded again. It serves for adding alone:
-    what is asked is encoded by the encoder it stands for.
+    what is asked is encoded by the encoder it stands for. With `score_once` the columns share what the
+    reranker said: only the first one's times are true then.
     """
     baselines = {name: Baseline(conversation, variant) for name, variant in BASELINES.items()}
     path = folder / f"{conversation.name}.memdb"
@@ -117,7 +121,8 @@ def in_memory_file(
         memory.update_traces()
         seconds = time.perf_counter() - start
     counts = remembering.counts if remembering else (0, 0)
-    with _opened(path, remembering.real if remembering else None) as (memory, encoder):
+    reranker = RememberingReranker(load_reranker()) if score_once else None
+    with _opened(path, remembering.real if remembering else None, reranker) as (memory, encoder):
         recalls = {name: Recall(memory, column) for name, column in chosen.items()}
         yield Prepared(
             {**baselines, **recalls},
@@ -129,9 +134,11 @@ def in_memory_file(
 
 
 @contextmanager
-def _opened(path: Path, encoder: Encoder | None) -> Iterator[tuple[memdb.Memory, Encoder]]:
+def _opened(
+    path: Path, encoder: Encoder | None, reranker: RememberingReranker | None = None
+) -> Iterator[tuple[memdb.Memory, Encoder]]:
     """The memory file and the encoder in use. Raises ChangedMeanwhile for a file of another encoder."""
-    with memdb.open(path, encoder=encoder) as memory:
+    with memdb.open(path, encoder=encoder, reranker=reranker) as memory:
         if memory.encoder is None:
             raise ChangedMeanwhile(
                 f"{memory.path} was made with another encoder", hint="name an empty folder with --keep"

@@ -133,7 +133,9 @@ def bench(
             result = measure(
                 name,
                 data,
-                prepare=lambda conversation: in_memory_file(conversation, chosen, folder, remembering),
+                prepare=lambda conversation: in_memory_file(
+                    conversation, chosen, folder, remembering, score_once=ablate and depths is None
+                ),
                 out=out or RESULTS,
                 plot_file=plot,
                 wanted=Wanted(limit, sizes, haystack),

@@ -30,17 +30,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memdb.activate.perspective import as_speaker
 from memdb.construct.views import dense_text
 from memdb.train import pool, talks
-from memdb.train.reranker import CrossEncoder, Tokens, forward
+from memdb.train.reranker import CrossEncoder, Tokens, forward, shared_out, write_checkpoint
 
 if TYPE_CHECKING:
     import torch
 
 SEED: Final = 21
-EPOCHS: Final = 2
+EPOCHS: Final = 1
 GROUPS: Final = 16  # questions of a step
 CANDIDATES: Final = 8  # messages of a question, its evidence among them
 HARD_DEPTH: Final = 40
-LEARNING_RATE: Final = 4e-5
+LEARNING_RATE: Final = 3e-5
 WARM_UP: Final = 0.1
 TEMPERATURE: Final = 0.05
 TEACHER_TEMPERATURE: Final = 1.5
@@ -53,6 +53,7 @@ PART: Final = 32  # texts of one run of the model
 class Example(NamedTuple):
     """A question as it is encoded, and its candidates: as they are encoded, and as the teacher reads them."""
 
+    talk: str
     asked: str
     question: str
     texts: tuple[str, ...]
@@ -68,6 +69,7 @@ def examples(groups: Iterable[pool.Group], known: Mapping[str, talks.Talk]) -> l
     }
     return [
         Example(
+            group.talk,
             as_speaker(group.question, speakers[group.talk]),
             group.question,
             tuple(views[group.talk][id] for id in group.ids),
@@ -90,8 +92,7 @@ def _views(talk: talks.Talk) -> dict[str, str]:
 def batches(all_examples: Sequence[Example], seed: int, epoch: int) -> Iterator[list[Example]]:
     """Batches of GROUPS questions, each with CANDIDATES candidates, its evidence first."""
     draw = random.Random(f"{seed}:{epoch}")
-    order = list(range(len(all_examples)))
-    draw.shuffle(order)
+    order = shared_out([example.talk for example in all_examples], draw)
     for start in range(0, len(order) - GROUPS + 1, GROUPS):
         yield [_drawn(all_examples[place], draw) for place in order[start : start + GROUPS]]
 
@@ -225,11 +226,9 @@ def train(
     precision: str = "bfloat16",
 ) -> None:
     """Train, and write log and model.safetensors into `out`."""
-    from memdb.train.reranker import write_checkpoint
-
     out.mkdir(parents=True, exist_ok=True)
     trainer, start = Trainer(weights, teacher, seed, precision), time.monotonic()
-    steps, number = epochs * (len(all_examples) // GROUPS), 0
+    steps, number = epochs * sum(1 for _ in batches(all_examples, seed, 0)), 0
     with (out / "log.jsonl").open("w") as log:
         for epoch in range(epochs):
             for batch in batches(all_examples, seed, epoch):

@@ -102,15 +102,7 @@ class CrossEncoder:
 def batches(groups: Sequence[pool.Group], seed: int, epoch: int) -> Iterator[Batch]:
     """The batches of one epoch: a share of each origin's questions, their negatives drawn anew each time."""
     draw = random.Random(f"{seed}:{epoch}")
-    origins: dict[str, list[int]] = {}
-    for place, group in enumerate(groups):
-        origins.setdefault(group.talk.split("-")[0], []).append(place)
-    order = [
-        place
-        for origin, places in origins.items()
-        for place in draw.sample(places, round(SHARES.get(origin, 1.0) * len(places)))
-    ]
-    draw.shuffle(order)
+    order = shared_out([group.talk for group in groups], draw)
     for start in range(0, len(order) - GROUPS + 1, GROUPS):
         batch = Batch([], [], [])
         for number, index in enumerate(order[start : start + GROUPS]):
@@ -119,6 +111,20 @@ def batches(groups: Sequence[pool.Group], seed: int, epoch: int) -> Iterator[Bat
                 batch.group.append(number)
                 batch.gold.append(gold)
         yield batch
+
+
+def shared_out(names: Sequence[str], draw: random.Random) -> list[int]:
+    """Places of a share of each origin's talks, mixed; an origin is what a talk's name begins with."""
+    origins: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        origins.setdefault(name.split("-")[0], []).append(place)
+    order = [
+        place
+        for origin, places in origins.items()
+        for place in draw.sample(places, round(SHARES.get(origin, 1.0) * len(places)))
+    ]
+    draw.shuffle(order)
+    return order
 
 
 def _drawn(group: pool.Group, draw: random.Random) -> list[tuple[tuple[str, str], bool]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
@@ -11,16 +11,21 @@ from typing import Any, cast
 
 import apsw
 import msgspec
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from rich.console import Console
 
 import memdb
 from benchmarks.quality import plot, report, run
 from benchmarks.quality.columns import ABLATIONS, Column, columns, depth_of, parse_depths
 from benchmarks.quality.data import Conversation, Question
+from benchmarks.quality.encoding import RememberingReranker
 from benchmarks.quality.errors import BenchmarkError
 from benchmarks.quality.report import Report
 from benchmarks.quality.retrievers import BASELINES, DEPTH, Baseline, Prepared, Recall
+from memdb.models.fakes import OverlapReranker
+from memdb.models.ports import Reranker
 from memdb.records import Query
 
 
@@ -62,7 +67,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMemory]:
 
     @contextmanager
     def in_memory_file(
-        conversation: Conversation, chosen: Mapping[str, Column], *_: object
+        conversation: Conversation, chosen: Mapping[str, Column], *_: object, **__: object
     ) -> Iterator[Prepared]:
         memory = fakes[conversation.name] = FakeMemory(conversation)
         baseline = Baseline(conversation, BASELINES["bm25-stemmed"])
@@ -173,3 +178,27 @@ def test_requests_that_cannot_be_met(
     told = capsys.readouterr().err
     assert told.startswith("memdb: ")
     assert "; hint: " in told
+
+
+class Counting(OverlapReranker):
+    """Counts what it is asked."""
+
+    read = 0
+
+    def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
+        self.read += len(documents)
+        return super().score(question, documents)
+
+
+def test_a_remembering_reranker_says_what_the_real_one_says_and_asks_it_once() -> None:
+    real = Counting()
+    kept = RememberingReranker(real)
+    assert isinstance(kept, Reranker)
+    documents = ["a grey cat", "a dog", "a grey cat"]
+    first = kept.score("Which cat?", documents)
+    assert first.tolist() == OverlapReranker().score("Which cat?", documents).tolist()
+    assert kept.score("Which cat?", documents[::-1]).tolist() == first[::-1].tolist()
+    assert real.read == 2
+    kept.score("Which dog?", documents)
+    assert real.read == 4
+    assert kept.score("Which?", []).shape == (0,)
