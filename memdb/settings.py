@@ -45,7 +45,7 @@ CONTEXT_WORDS: Final = 40  # words of a neighbour that enter the lexical neighbo
 FIELD_WEIGHTS: Final = {"own": 1.0, "question": 0.25, "prompt": 1.0, "context": 0.4, "after": 0.4}
 SEARCH_FIELD_WEIGHTS: Final = {"own": 1.0, "question": 1.0, "prompt": 0.5, "context": 0.25, "after": 0.25}
 # In the fusion over both.
-LIST_WEIGHTS: Final = {"message_lexical": 1.0, "message_dense": 1.0, "unit": 0.25, "hops": 1.5}
+LIST_WEIGHTS: Final = {"message_lexical": 1.0, "message_dense": 2.5, "unit": 0.25, "hops": 3.0}
 SPEAKER_BONUS: Final = 0.15  # for a message by the one speaker the question names
 
 # --- Chains of facts (ours, measured: why/hops.md)
@@ -70,9 +70,7 @@ QUERY_TOKENS: Final = 512  # longest reply of a model that parses a question
 CONTEXT_TOKENS: Final = 1_024  # of the text for a prompt; the paper's working memory has 598 on average
 SPARE_EVIDENCE: Final = 10  # looked up beyond k, to stand in for what is said twice
 RERANK_DEPTH: Final = 30  # candidates that the reranker reads
-FIRST_RANKING_WEIGHT: Final = (
-    3.0  # log-odds that the best of the first ranking is given beside the reranker's
-)
+FIRST_RANKING_WEIGHT: Final = 1.0  # of ln(rank), taken from the reranker's log-odds (ours, measured)
 ABSTAIN_BELOW: Final = (
     0.5  # probability of an answer in memory under which an assistant should say it has none
 )

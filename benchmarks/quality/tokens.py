@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Final, NamedTuple
 
-TOKENIZER: Final = "all-minilm-l6-v2"  # fixed, so that counts compare whatever encoder a file uses
+TOKENIZER: Final = "memdb-encoder-v1"  # fixed, so that counts compare whatever encoder a file uses
 
 
 class Counter(NamedTuple):

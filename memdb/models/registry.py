@@ -18,7 +18,7 @@ from memdb.models.onnx import PROVIDERS, OnnxEncoder, OnnxReranker
 from memdb.models.ports import Backbone, Encoder, Reranker
 
 WEIGHTS = Path(__file__).parent / "weights"
-DEFAULT_ENCODER = "all-minilm-l6-v2"
+DEFAULT_ENCODER = "memdb-encoder-v1"
 DEFAULT_RERANKER = "memdb-reranker-v1"
 HUB = "hub:"
 OPENAI = "openai:"

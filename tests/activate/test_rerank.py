@@ -140,10 +140,10 @@ def test_relevances_read_the_documents_the_model_wants() -> None:
 
 
 def test_scores_and_the_first_ranking_are_weighed_together() -> None:
-    pool = [candidate("a", 1, score=1.0), candidate("b", 2, score=0.5), candidate("c", 3, score=0.1)]
+    pool = [candidate("a", 1), candidate("b", 2), candidate("c", 3)]
     assert texts(reordered(pool, [0.0, 1.0, 2.0], first_weight=0.0)) == ["c", "b", "a"]
-    # a 0 + 3, b 1 + 1.5, c 2 + .3
-    assert texts(reordered(pool, [0.0, 1.0, 2.0], first_weight=3.0)) == ["a", "b", "c"]
+    # a 0 - 0, b 1 - 2 ln 2 = -.386, c 2 - 2 ln 3 = -.197
+    assert texts(reordered(pool, [0.0, 1.0, 2.0], first_weight=2.0)) == ["a", "c", "b"]
 
 
 def test_what_was_not_scored_keeps_its_place_behind() -> None:

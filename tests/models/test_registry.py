@@ -91,7 +91,7 @@ def test_the_embedded_encoder_loads_without_a_network(monkeypatch: pytest.Monkey
     monkeypatch.setattr(socket, "create_connection", refuse)
     encoder = load_encoder(threads=1)
     assert isinstance(encoder, OnnxEncoder)
-    assert (encoder.name, encoder.dimension, encoder.max_tokens) == ("all-minilm-l6-v2", 384, 256)
+    assert (encoder.name, encoder.dimension, encoder.max_tokens) == ("memdb-encoder-v1", 384, 256)
     assert encoder.provider == "CPUExecutionProvider"
     assert encoder.sha256 == sha256_of(EMBEDDED / "model.onnx")
 
