@@ -220,7 +220,7 @@ CREATE VIRTUAL TABLE unit_terms USING fts5 (
   tokenize = "porter unicode61 remove_diacritics 2 categories 'L* M* N* Co'"
 );
 
--- Vectors. That of a message is of what it states and the question it replies to. said_key as in message; 9223372036854775807 where it is unknown.
+-- Vectors. While others take their place (F-046) there is one more table, of statements/reembed.sql. That of a message is of what it states and the question it replies to. said_key as in message; 9223372036854775807 where it is unknown.
 CREATE VIRTUAL TABLE message_vector USING vec0 (
   message_id INTEGER PRIMARY KEY, scope_id INTEGER, said_key INTEGER,
   own INT8[{dimension}] distance_metric=cosine,

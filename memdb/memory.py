@@ -20,6 +20,7 @@ from memdb.activate.recall import Reader, Wish, recall
 from memdb.activate.working_memory import as_text, estimated_tokens
 from memdb.construct import build as construct_build
 from memdb.construct import pipeline
+from memdb.construct import reembed as construct_reembed
 from memdb.construct import traces as construct_traces
 from memdb.construct.admit import admit, batches, name, scope_of, within
 from memdb.construct.build import ByModel, ByRules
@@ -39,6 +40,7 @@ from memdb.records import (
     Message,
     Moment,
     Query,
+    Reembedded,
     Scope,
     Session,
     Trace,
@@ -46,11 +48,10 @@ from memdb.records import (
     Window,
     WorkingMemory,
 )
-from memdb.store import indexes, rows, schema, traces, verify
+from memdb.store import rows, schema, traces, verify
 from memdb.store import windows as store_windows
 from memdb.store.connection import Database
 from memdb.store.windows import Wanted
-from memdb.version import __version__
 
 
 class Memory:
@@ -62,16 +63,14 @@ class Memory:
     def __init__(
         self,
         database: Database,
-        encoder: Encoder | None,
-        made: schema.Made,
+        vectors: Vectors,
         scope: Scope | None,
         backbone: Backbone | None,
         reranker: Callable[[], Reranker | None],
     ) -> None:
         self._database = database
-        self._encoder = encoder
+        self._vectors = vectors
         self._backbone = backbone
-        self._made = made
         self._scope = scope
         self._reranker = reranker
 
@@ -83,12 +82,13 @@ class Memory:
     @property
     def encoder(self) -> Encoder | None:
         """The encoder in use; None when the file's vectors come from another: words alone are searched."""
-        return self._encoder
+        return self._now().encoder
 
     @property
     def reader(self) -> Reader:
         """What questions are answered with."""
-        return Reader(self._database, self._encoder, self._made.vector_scale, self._reranker)
+        now = self._now()
+        return Reader(self._database, now.encoder, now.scale, self._reranker)
 
     def add(
         self,
@@ -115,7 +115,8 @@ class Memory:
         done = [Added(session=place.session, ids=())]
         for batch in batches(messages):
             given = sum(len(added.ids) for added in done)
-            done.append(pipeline.add(self._database, self._vectors(), place, admit(batch, given)))
+            done.append(pipeline.add(self._database, self._now(), place, admit(batch, given)))
+        self._now()  # warns if the file was re-embedded meanwhile
         if self._backbone is not None:
             self._build_added(self._backbone, place)
         return pipeline.together(done)
@@ -154,7 +155,7 @@ class Memory:
         maker = ByRules() if chosen is None else ByModel(chosen, prompts)
         wanted = Wanted(maker.made_by, maker.is_model, reading, session, source, retry=retry, redo=redo)
         try:
-            built = construct_build.build(self._database, self._vectors(), maker, wanted, progress)
+            built = construct_build.build(self._database, self._now(), maker, wanted, progress)
             if chosen is not None:
                 telling = prompt("trajectory")
                 built = construct_build.tell_traces(self._database, chosen, telling, reading, built, progress)
@@ -260,7 +261,8 @@ class Memory:
             scope=self._reading_scope(scope),
             as_of=None if as_of is None else asked.keys_until(as_of),
         )
-        found = follow(self._database, self._encoder, self._made.vector_scale, followed)
+        now = self._now()
+        found = follow(self._database, now.encoder, now.scale, followed)
         with self._database.reader() as connection:
             traced, newest = traces.traced_until(connection)
         if traced < newest:
@@ -296,6 +298,19 @@ class Memory:
         with self._database.atomic() as connection:
             return construct_traces.rebuild(connection)
 
+    def reembed(self, *, progress: Callable[[Reembedded], None] | None = None) -> Reembedded:
+        """Make all vectors of the file anew with the encoder this memory was opened with, whatever scope they
+        belong to; where the file is of this encoder already, those that are missing.
+
+        Until it is finished the file answers as before, and may be written to. It may be stopped at any
+        moment and called again: it goes on where it was. The switch is one transaction; memories that are
+        open then search by words alone, or begin to search by vectors. Traces keep their members and
+        trajectories: `rebuild_traces` makes them anew. `progress` is told what was done so far.
+
+        Raises `ReadOnly`, `ModelError`, and `Locked` when somebody else begins with another encoder.
+        """
+        return construct_reembed.reembed(self._database, self._vectors.own, progress)
+
     def sessions(self, *, scope: Scope | str | None = None) -> tuple[Session, ...]:
         """The sessions of a scope in the order they were begun."""
         with self._database.reader() as connection:
@@ -321,7 +336,7 @@ class Memory:
         """What made the file, and how many rows it holds."""
         with self._database.reader() as connection:
             counts = verify.counts(connection)
-        made = self._made
+            made = schema.read_made(connection, self.path)
         return About(
             format=schema.FORMAT,
             memdb_version=made.memdb_version,
@@ -364,8 +379,17 @@ class Memory:
             warnings.warn(told, errors.MemdbWarning, stacklevel=3)
         return query
 
-    def _vectors(self) -> Vectors:
-        return Vectors(self._encoder, self._made.vector_scale)
+    def _now(self) -> Vectors:
+        """The memory's encoder, as far as the file's vectors are of it; warns when they have come to be of
+        another one.
+        """
+        before, now = self._vectors, self._vectors.read(self._database)
+        self._vectors = now
+        if before.encoder is not None and now.encoder is None:
+            with self._database.reader() as connection:
+                made = schema.read_made(connection, self.path)
+            warnings.warn(_of_another(self.path, made, now.own), errors.MemdbWarning, stacklevel=3)
+        return now
 
     def _build_added(self, backbone: Backbone, place: Place) -> None:
         """Build the full windows of a session that was added to: what fails is a warning."""
@@ -375,7 +399,7 @@ class Memory:
             exact=True, full_messages=settings.WINDOW_MESSAGES,
         )  # fmt: skip
         try:
-            built = construct_build.build(self._database, self._vectors(), maker, wanted)
+            built = construct_build.build(self._database, self._now(), maker, wanted)
         except errors.MemdbError as error:
             told = f"the messages are stored, but their facts were not built: {error}"
             warnings.warn(told, errors.MemdbWarning, stacklevel=3)
@@ -426,31 +450,21 @@ def open(
     late = late_reranker(reranker, chosen)
     database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
     try:
-        made = schema.prepare(database, _made(chosen))
+        made = schema.prepare(database, schema.made_by(chosen))
     except BaseException:
         database.close()
         raise
-    usable = (
-        chosen if (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension) else None
-    )
-    if usable is None:
-        warnings.warn(
-            f"{database.path} was made with the encoder {made.encoder_name} ({made.encoder_sha256[:8]}), "
-            f"not {chosen.name} ({chosen.sha256[:8]}): searching by words alone, adding without vectors",
-            errors.MemdbWarning,
-            stacklevel=2,
-        )
-    return Memory(database, usable, made, own, backbone, late)
+    usable = (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension)
+    if not usable:
+        warnings.warn(_of_another(database.path, made, chosen), errors.MemdbWarning, stacklevel=2)
+    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late)
 
 
-def _made(encoder: Encoder) -> schema.Made:
-    return schema.Made(
-        memdb_version=__version__,
-        encoder_name=encoder.name,
-        encoder_sha256=encoder.sha256,
-        encoder_dimension=encoder.dimension,
-        vector_scale=indexes.vector_scale(encoder.dimension),
-        settings=settings.shaping(),
+def _of_another(path: Path, made: schema.Made, own: Encoder) -> str:
+    return (
+        f"the vectors of {path} are of the encoder {made.encoder_name} ({made.encoder_sha256[:8]}), not "
+        f"{own.name} ({own.sha256[:8]}): searching by words alone, adding without vectors; to make vectors "
+        "anew call reembed(), or memdb reembed FILE"
     )
 
 

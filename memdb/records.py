@@ -262,6 +262,21 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int = 0
 
 
+class Reembedded(msgspec.Struct, frozen=True, kw_only=True):
+    """What a `reembed` did, or has done so far.
+
+    Of `vectors` that the file is to get from `encoder`, `done` are made: `made` by this call, the others by
+    one that was stopped. `replaced` is the encoder whose vectors they take the place of; None when the file's
+    vectors are of `encoder` already, and only what had none gets one.
+    """
+
+    encoder: str
+    replaced: str | None = None
+    vectors: int = 0
+    done: int = 0
+    made: int = 0
+
+
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation in the file: how many messages, the first and the last clock reading, whose it is."""
 

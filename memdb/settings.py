@@ -88,6 +88,7 @@ MAX_K: Final = 4_096  # most evidence for one question (sqlite-vec's bound of a 
 MAX_QUESTION_TERMS: Final = 64  # distinct terms of a question that are looked up
 MAX_LABEL_HITS: Final = 512  # nearest labels looked at per constraint
 ADD_BATCH_MESSAGES: Final = 512  # messages per write transaction of a long add
+REEMBED_BATCH_ROWS: Final = 256  # messages, units or labels per write transaction of a re-embedding
 
 # --- Rerankers (ours)
 PAIR_TOKENS: Final = 512  # longest question and document of a cross-encoder whose card does not say

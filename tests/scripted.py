@@ -113,13 +113,14 @@ VECTORS = "message_vector unit_vector triple_vector label_vector"
 
 
 def everything(path: Path) -> dict[str, list[Any]]:
-    """Every row of a memory, ids included, with its terms and its vectors."""
+    """Every row of a memory, ids included, with its terms and its vectors, and what tables there are."""
     connection = apsw.Connection(str(path))
     load_vectors(connection)
     found = {
         name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr)
         for name in f"{TABLES} {VECTORS}".split()
     }
+    found["tables"] = connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
     for name in ("message_terms", "unit_terms"):
         connection.execute(f"CREATE VIRTUAL TABLE temp.v_{name} USING fts5vocab(main, {name}, instance)")
         found[name] = sorted(connection.execute(f"SELECT * FROM temp.v_{name}"), key=repr)

@@ -20,8 +20,9 @@ import pytest
 import memdb
 from memdb.errors import Locked, MemdbWarning
 from memdb.models.fakes import HashEncoder
-from memdb.records import Message
+from memdb.records import Message, Reembedded
 from tests.conftest import NetworkTouched, OpenMemory
+from tests.encoders import Turned
 
 ROOT = Path(memdb.__file__).parents[1]
 HEAD = """
@@ -209,6 +210,63 @@ def test_case_05_an_encoder_of_another_dimension_loses_nothing(path: Path, open_
     assert again.about().counts["message_vectors"] == 20
     assert "The owl number20 sings." in contents(again.recall("number20"))
     assert set(again.recall("number7")[0].channels) >= {"message_lexical", "message_dense"}
+
+
+# Another process that has the file open with the encoder it was made with, and uses it when it is told to.
+OPEN_WITH_THE_OLD = """
+import sys, warnings
+import memdb
+from memdb.models.fakes import HashEncoder
+memory = memdb.open(sys.argv[1], encoder=HashEncoder(64))
+for line in sys.stdin:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        if line == "add\\n":
+            memory.add([memdb.Message("Zoe", "The heron sings.")])
+        found = memory.recall("number7")[0]
+    dense = [name for name in found.channels if "dense" in name]
+    print(found.text, len(dense), sum("words alone" in str(one.message) for one in told), flush=True)
+"""
+
+
+@pytest.mark.parametrize("new", [HashEncoder(32), Turned(64)], ids=lambda encoder: encoder.name)
+def test_case_05_another_encoder_is_offered_to_re_embed(
+    path: Path, open_memory: OpenMemory, new: HashEncoder
+) -> None:
+    """Of another dimension, or of the same one and another vector space; stopped, and gone on with."""
+    said = [Message("Ana", f"The parrot number{n} sings.", id=str(n)) for n in range(300)]
+    with open_memory() as memory:
+        memory.add(said)
+    with start(OPEN_WITH_THE_OLD, path) as other:
+        tell(other)
+        assert hears(other) == "The parrot number7 sings. 2 0"
+        with pytest.warns(MemdbWarning, match="words alone.*call reembed\\(\\), or memdb reembed FILE"):
+            memory = open_memory(encoder=new)
+
+        def stop(done: Reembedded) -> None:
+            if done.done > 300:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            memory.reembed(progress=stop)
+        assert contents(memory.recall("number7"))[0] == "The parrot number7 sings."
+        tell(other, "add")
+        assert hears(other) == "The parrot number7 sings. 2 0", "it answers as before"
+        assert 0 < memory.reembed().made < 2 * 300
+        assert set(memory.recall("number7")[0].channels) >= {"message_lexical", "message_dense"}
+        assert "message_dense" in memory.recall("heron")[0].channels, "what came meanwhile is in"
+        for warned in (1, 0):
+            tell(other)
+            assert hears(other) == f"The parrot number7 sings. 0 {warned}", "never mixed, and said once"
+        tell(other, "add")
+        assert hears(other) == "The parrot number7 sings. 0 0"
+        assert other.stdin is not None
+        other.stdin.close()
+        assert other.wait(60) == 0
+    assert memory.about().counts["messages"] == 302
+    assert memory.reembed().done == 2, "a message of the other process and its claim, without vectors"
+    assert memory.verify().problems == memory.verify().warnings == ()
+    assert memory.encoder is new
 
 
 HOLD = """

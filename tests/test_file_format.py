@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -19,8 +19,10 @@ from memdb.construct.build import made_by
 from memdb.construct.windows import windows
 from memdb.generate.prompts import prompt
 from memdb.models.fakes import HashEncoder
+from memdb.records import Reembedded
 from memdb.store import schema
 from memdb.store.connection import load_vectors
+from tests.encoders import Turned
 from tests.scripted import PROMPTS, TALK, everything, facts, reader, saying
 
 ROOT = Path(__file__).parents[1]
@@ -352,6 +354,56 @@ def test_vectors(raw: apsw.Connection) -> None:
     )
     assert raw.execute(wrong).get == 0
     assert raw.execute("SELECT count(*) FROM message_vector WHERE said_key = 9223372036854775807").get == 1
+
+
+def test_re_embedding_stages_what_it_makes_and_switches_at_once(path: Path) -> None:
+    """[F-004] [F-006] [F-043] [F-046] [F-047] [F-063]"""
+    encoder = Turned(64)
+    before = everything(path)
+    with pytest.warns(memdb.errors.MemdbWarning):
+        memory = memdb.open(path, encoder=encoder, scope="*")
+    with memory:
+        memory.add([Message("Zoe", "I live in Lima.")], scope=Scope("zoe"))
+        added = everything(path)
+        assert added["message_vector"] == before["message_vector"]
+        with pytest.raises(KeyboardInterrupt):
+            memory.reembed(progress=_interrupt_at(30))
+        halfway = everything(path)
+        assert {name for name in halfway if halfway[name] != added[name]} == {"meta", "tables"}
+        assert dict(halfway["meta"])["staged_encoder_sha256"] == encoder.sha256
+        connection = apsw.Connection(str(path))
+        staged = connection.execute("SELECT kind, row_id, code FROM staged_vector").fetchall()
+        assert {kind for kind, _, _ in staged} < {"message", "unit", "triple", "label"}
+        units = {row_id for kind, row_id, _ in staged if kind == "unit"}
+        for unit_id, subject in connection.execute("SELECT unit_id, subject FROM unit"):
+            assert ((("triple", unit_id) in {row[:2] for row in staged}) == (unit_id in units)) or not subject
+        connection.close()
+        scale = 127 * math.sqrt(64) / 4.5
+        vector = encoder.encode(["Ana: My sister lives in Lisbon."])[0]
+        code = np.clip(np.rint(vector * scale), -127, 127).astype(np.int8).tobytes()
+        assert code in {code for _, _, code in staged}
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("memdb.store.staging.clear", _interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                memory.reembed()
+        after = everything(path)
+        assert "staged_encoder_sha256" not in dict(after["meta"])
+        assert "staged_vector" in dict(after["tables"])
+        changed = {key for key, value in after["meta"] if dict(before["meta"]).get(key) != value}
+        assert changed == {"encoder_name", "encoder_sha256", "traced_unit_id"}
+        assert len(after["message_vector"]) == len(before["message_vector"]) + 1
+        assert not set(after["message_vector"]) & set(before["message_vector"])
+        assert memory.verify().problems == ()
+        memory.reembed()
+    assert everything(path)["tables"] == before["tables"]
+
+
+def _interrupt(_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _interrupt_at(vectors: int) -> Callable[[Reembedded], None]:
+    return lambda done: _interrupt(done) if done.done >= vectors else None
 
 
 def test_traces_and_segments_are_checked(raw: apsw.Connection, path: Path) -> None:

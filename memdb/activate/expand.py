@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from memdb import settings
 from memdb.language.terms import STOP_WORDS, fold
 from memdb.models.ports import Encoder
-from memdb.store import indexes
+from memdb.store import indexes, schema
 from memdb.store.connection import Database
 from memdb.store.hops import Chain, Parts, chain_starts, hops
 
@@ -58,6 +58,8 @@ def find_chains(
     codes = indexes.code(encoder.encode(parts), scale).tobytes()
     starts = list(dict.fromkeys(one.name for one in named))
     with database.reader() as connection:
+        if not schema.sees_vectors_of(database, connection, encoder):
+            return []  # they were replaced meanwhile
         return hops(connection, seen, starts, Parts(codes, len(parts), encoder.dimension))
 
 

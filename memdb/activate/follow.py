@@ -12,7 +12,7 @@ from memdb.language.slots import State, trajectory
 from memdb.language.terms import fold
 from memdb.models.ports import Encoder
 from memdb.records import Evidence, Scope, Trace
-from memdb.store import indexes, rows, traces
+from memdb.store import indexes, rows, schema, traces
 from memdb.store.connection import Connection, Database
 
 
@@ -36,7 +36,7 @@ def follow(
         return ()
     with database.reader() as connection:
         found = traces.find(connection, followed.scope, _search(None, scale, followed))
-        if not found and encoder is not None:
+        if not found and encoder is not None and schema.sees_vectors_of(database, connection, encoder):
             found = traces.find(connection, followed.scope, _search(encoder, scale, followed))
         told = [_trace(connection, trace_id, followed.as_of) for trace_id, _ in found]
     return tuple(trace for trace in told if trace is not None)

@@ -16,12 +16,21 @@ from memdb.language.slots import still_holds
 from memdb.language.terms import STOP_WORDS, fold, question_terms, tokens
 from memdb.models.ports import Encoder
 from memdb.records import ChannelHit, Evidence, Interval, Message, Query, Scope, Triple, Unit
-from memdb.store import indexes, rows
+from memdb.store import indexes, rows, schema
 from memdb.store.connection import Connection, Database
 
 SEARCHES: Final = ("message_lexical", "message_dense", "unit_lexical", "unit_dense", "unit_attribute")
 # `hops` adds chains of facts; `traces` finds nothing itself: it puts what was replaced behind what holds.
 CHANNELS: Final = (*SEARCHES, "hops", "traces")
+
+
+_WITHOUT_VECTORS: Final[dict[str, indexes.Value]] = {
+    "vector": None,
+    "name_vectors": None,
+    "dimension": 0,
+    "message_dense": False,
+    "unit_dense": False,
+}
 
 
 class Candidate(NamedTuple):
@@ -55,6 +64,7 @@ def retrieve(
 ) -> tuple[Candidate, ...]:
     """The evidence for a question, best first: one statement against the tables, which is given the chains.
 
+    The dense channels are off without an encoder, and where the file's vectors are of another one by now.
     For the channel `hops` a small statement before it asks whether a chain can start from what the question
     names; only where one can, another follows the graph.
     """
@@ -63,6 +73,8 @@ def retrieve(
         found_chains = find_chains(database, encoder, scale, request.query.text, _seen(request))
         values["chains"] = json.dumps([(unit, one.score) for one in found_chains for unit in one.units])
     with database.reader() as connection:
+        if encoder is not None and not schema.sees_vectors_of(database, connection, encoder):
+            values |= _WITHOUT_VECTORS
         found = indexes.hybrid(connection, values)
         around = _near(connection, found, request, request.neighbours, request.neighbours)
         before = _near(connection, found, request, request.before, 0)
@@ -139,13 +151,7 @@ def _vectors(
 ) -> dict[str, indexes.Value]:
     """The question's and the constraints' codes; without an encoder the dense channels are off."""
     if encoder is None or not question.strip():
-        return {
-            "vector": None,
-            "name_vectors": None,
-            "dimension": 0,
-            "message_dense": False,
-            "unit_dense": False,
-        }
+        return dict(_WITHOUT_VECTORS)
     vector = indexes.code(encoder.encode([question], kind="query")[0], scale).tobytes()
     coded = indexes.code(encoder.encode(names), scale).tobytes() if names else None
     return {"vector": vector, "name_vectors": coded, "dimension": encoder.dimension}

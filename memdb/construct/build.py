@@ -20,8 +20,8 @@ from memdb import errors, settings
 from memdb.construct import derive, trajectory
 from memdb.construct.admit import Admitted
 from memdb.construct.extract import Extraction, Prompts, Stretch, extract
-from memdb.construct.pipeline import Overtaken, SessionRow, write_units
-from memdb.construct.plan import PlannedUnits, Vectors, plan_units
+from memdb.construct.pipeline import SessionRow, write_units
+from memdb.construct.plan import Overtaken, PlannedUnits, Vectors, plan_units
 from memdb.construct.traces import texts as trace_texts
 from memdb.models.ports import Backbone
 from memdb.models.replies import Spent
@@ -30,7 +30,7 @@ from memdb.store import rows, traces, windows
 from memdb.store.connection import Connection, Database
 from memdb.store.windows import Wanted, Work
 
-_TRIES = 4  # plans made outside the lock, while other processes keep taking labels away
+_TRIES = 4  # plans made outside the lock, while other processes keep taking labels away, or re-embed
 Progress = Callable[[Built], None]
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -230,11 +230,13 @@ def _write(
     terms = [derive.unit_terms(unit, near, last) for unit in extraction.units]
     with database.exclusive():
         for _ in range(_TRIES):
+            vectors = vectors.read(database)
             planned = plan_units(database, vectors, extraction.units, terms)
             with contextlib.suppress(Overtaken), database.atomic() as connection:
+                vectors.require(connection)
                 return _write_if_current(connection, maker, window, extraction, planned)
         with database.atomic() as connection:
-            planned = plan_units(database, vectors, extraction.units, terms)
+            planned = plan_units(database, vectors.now(connection), extraction.units, terms)
             return _write_if_current(connection, maker, window, extraction, planned)
 
 

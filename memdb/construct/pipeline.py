@@ -1,7 +1,7 @@
 """The write path: messages -> views and units -> vectors -> one transaction over rows, indexes and traces.
 
 Models run before the transaction opens. Should another process have appended to the session between the
-reading of it and the transaction, the plan is made anew.
+reading of it and the transaction, or re-embedded the file, the plan is made anew.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from memdb import settings
 from memdb.construct.admit import Admitted
-from memdb.construct.plan import Place, Plan, PlannedUnit, Vectors, make_plan
+from memdb.construct.plan import Overtaken, Place, Plan, PlannedUnit, Vectors, make_plan
 from memdb.construct.traces import Tracing
 from memdb.construct.windows import window_of
 from memdb.records import Added, Axis
@@ -30,14 +30,16 @@ def add(database: Database, vectors: Vectors, place: Place, messages: Sequence[A
     """
     with database.exclusive():
         for _ in range(_TRIES):
+            vectors = vectors.read(database)
             plan = make_plan(database, vectors, place, messages)
             if not plan.messages:
                 return _added(place, plan, 0)
             with contextlib.suppress(Overtaken), database.atomic() as connection:
+                vectors.require(connection)
                 if (units := _write_if_current(connection, place, plan)) is not None:
                     return _added(place, plan, units)
         with database.atomic() as connection:  # others keep appending: now nobody can while the models run
-            plan = make_plan(database, vectors, place, messages)
+            plan = make_plan(database, vectors.now(connection), place, messages)
             units = _write_if_current(connection, place, plan) if plan.messages else 0
             return _added(place, plan, units or 0)
 
@@ -94,10 +96,6 @@ class SessionRow(NamedTuple):
     session_id: int
     scope_id: int
     messages: Mapping[int, tuple[int, int]]
-
-
-class Overtaken(Exception):
-    """A label that was in the file when the write was planned is there no more: its vector is missing."""
 
 
 def write_units(

@@ -19,8 +19,8 @@ from memdb.construct.admit import Admitted
 from memdb.construct.traces import triple_text
 from memdb.models.ports import Encoder
 from memdb.records import Axis, Message, Scope, Unit
-from memdb.store import indexes, rows
-from memdb.store.connection import Database
+from memdb.store import indexes, rows, schema
+from memdb.store.connection import Connection, Database
 from memdb.store.rows import StoredMessage
 
 
@@ -65,12 +65,35 @@ class Plan(NamedTuple):
     label_codes: dict[tuple[Axis, str], bytes]
 
 
-class Vectors:
-    """Texts to int8 codes through the file's encoder; without one (`encoder` None) there are no codes."""
+class Overtaken(Exception):
+    """What a write was planned on has changed: the encoder of the file, or a label that is there no more."""
 
-    def __init__(self, encoder: Encoder | None, scale: float) -> None:
-        self.encoder = encoder
-        self.scale = scale
+
+class Vectors:
+    """Texts to int8 codes through a memory's own encoder, while the file's vectors are of it.
+
+    Else `encoder` is None, and there are no codes. Another process may re-embed the file at any time: a plan
+    is made with `read`, and the transaction that writes it begins with `require`.
+    """
+
+    def __init__(self, own: Encoder, *, usable: bool = True) -> None:
+        self.own = own
+        self.encoder = own if usable else None
+        self.scale = indexes.vector_scale(own.dimension)
+
+    def now(self, connection: Connection) -> Vectors:
+        """The same for the state of the file the writer sees."""
+        return Vectors(self.own, usable=schema.has_vectors_of(connection, self.own))
+
+    def read(self, database: Database) -> Vectors:
+        """The same for the file as it is now."""
+        with database.reader() as connection:
+            return Vectors(self.own, usable=schema.sees_vectors_of(database, connection, self.own))
+
+    def require(self, connection: Connection) -> None:
+        """Raise Overtaken unless codes that these vectors gave, or did not give, are right for the file."""
+        if self.now(connection).encoder is not self.encoder:
+            raise Overtaken(self.own.name)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Document vectors, [n, d], length 1."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,7 +25,7 @@ from memdb.store.traces import Member, Neighbourhood
 
 Scores: TypeAlias = NDArray[np.float64]
 Pair: TypeAlias = tuple[int, int, float]
-_BLOCK = 256  # units compared with all others at once
+_BLOCK = 256  # units compared with all others at once, traces named at once
 _ALIKE = settings.RELATION_THRESHOLD - 1e-9
 
 
@@ -278,6 +278,19 @@ def update(connection: Connection, most: int = settings.TRACE_BATCH_UNITS) -> in
     if reached != traced:
         traces.set_traced_until(connection, reached)
     return newest - reached
+
+
+def name_anew(connection: Connection) -> None:
+    """Call the relation of each trace what the file's vectors say now, inside the caller's transaction.
+
+    Members and trajectories stay.
+    """
+    ids = traces.of_many_names(connection)
+    for start in range(0, len(ids), _BLOCK):
+        members = traces.members(connection, traces=ids[start : start + _BLOCK])
+        for trace_id, group in groupby(members, key=lambda member: member.trace_id):
+            if trace_id is not None:
+                traces.rename(connection, trace_id, relation_text([point(member) for member in group]))
 
 
 def rebuild(connection: Connection) -> int:

@@ -15,7 +15,7 @@ import click
 from memdb import settings
 from memdb.errors import Damaged, MemdbWarning
 from memdb.records import Added, Problem, Scope, Session, Verification
-from memdb.serve.door import BAD_INPUT, LINES_REFUSED, PROBLEMS, Door, tell
+from memdb.serve.door import BAD_INPUT, INTERRUPTED, LINES_REFUSED, PROBLEMS, Door, tell
 from memdb.version import __version__
 
 if TYPE_CHECKING:
@@ -157,6 +157,34 @@ def build(file: Path, llm: str | None, as_json: bool, **options: Any) -> int:
     else:
         building.built(render.console(), done)
     return LINES_REFUSED if done.failed or done.failed_before else 0
+
+
+@commands.command(short_help="Make all vectors anew.")
+@click.argument("file", type=click.Path(path_type=Path))
+@ENCODER_OPTION
+@JSON_OPTION
+def reembed(file: Path, encoder: str | None, as_json: bool) -> int:
+    """Make the vectors of FILE anew, where another encoder made them, and those that are missing.
+
+    It may be stopped at any moment: called again, it goes on. Until it is finished FILE is searched as
+    before, and may be added to. Then programs that use the encoder of before search it by words alone.
+    """
+    from memdb.serve import plain, reembedding, render
+
+    try:
+        with (
+            _open_silently(file, encoder=encoder) as memory,
+            reembedding.progress(render.console(stderr=True)) as tell_progress,
+        ):
+            done = memory.reembed(progress=tell_progress)
+    except KeyboardInterrupt:
+        tell("interrupted", "what was made is kept: called again, it goes on")
+        return INTERRUPTED
+    if as_json:
+        render.stdout_text(plain.as_json(done))
+    else:
+        reembedding.reembedded(render.console(), done)
+    return 0
 
 
 @commands.command(short_help="Find the evidence for a question.")
@@ -387,12 +415,18 @@ def _open(
 
 def _open_without_model(file: Path) -> Memory:
     """Everyone's memory, for what needs no model: a stand-in loads at once, and cannot be damaged."""
-    from memdb import memory
     from memdb.models.fakes import HashEncoder
+
+    return _open_silently(file, encoder=HashEncoder(), read_only=True)
+
+
+def _open_silently(file: Path, **options: Any) -> Memory:
+    """Everyone's memory, whoever made its vectors."""
+    from memdb import memory
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MemdbWarning)
-        return memory.open(file, scope="*", read_only=True, encoder=HashEncoder())
+        return memory.open(file, scope="*", create=False, **options)
 
 
 def _stdin_text() -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
 
+from memdb.store import staging
 from memdb.store.statements import statement
 
 
 def erase_units(connection: apsw.Connection, units: Sequence[int]) -> list[int]:
-    """Remove units that are in no trace, with their terms, vectors, intervals and labels.
+    """Remove units that are in no trace, with their terms, vectors (staged ones too), intervals and labels.
 
     Returns the labels they carried: those that no unit carries afterwards are for `erase_labels`.
     """
@@ -19,6 +21,7 @@ def erase_units(connection: apsw.Connection, units: Sequence[int]) -> list[int]:
     rows = [(unit_id,) for unit_id in units]
     for name in ("delete_unit_terms", "delete_unit_vector", "delete_triple_vector"):
         connection.executemany(statement(name), rows)
+    staging.erase(connection, ("unit", "triple"), units)
     labels = [int(label_id) for (label_id,) in connection.execute(statement("labels_of_units"), (ids,))]
     for name in ("delete_unit_labels", "delete_unit_intervals", "delete_units"):
         connection.execute(statement(name), (ids,))
@@ -27,6 +30,7 @@ def erase_units(connection: apsw.Connection, units: Sequence[int]) -> list[int]:
 
 def erase_labels(connection: apsw.Connection, labels: Sequence[int]) -> None:
     """Remove those of `labels` that no unit carries."""
-    unused = connection.execute(statement("unused_labels"), (json.dumps(list(labels)),)).fetchall()
+    unused: Any = connection.execute(statement("unused_labels"), (json.dumps(list(labels)),)).fetchall()
     connection.executemany(statement("delete_label_vector"), unused)
+    staging.erase(connection, ("label",), [label_id for (label_id,) in unused])
     connection.executemany(statement("delete_label"), unused)

@@ -7,13 +7,16 @@ import math
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 import apsw
 import msgspec
 
-from memdb import errors
+from memdb import errors, settings
 from memdb.store import connection as connections
 from memdb.store.indexes import vector_scale
+from memdb.store.statements import statement
+from memdb.version import __version__
 
 APPLICATION_ID = 0x6D656D64
 FORMAT = 1
@@ -22,8 +25,27 @@ FORMAT = 1
 MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {}
 
 
+class Encodes(Protocol):
+    """What a file records of an encoder."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Two encoders with one digest give one vector space."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Components of a vector."""
+        ...
+
+
 class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """What made a file: written once, when the file is created."""
+    """What made a file: written when the file is created; its encoder again when it is re-embedded."""
 
     memdb_version: str
     encoder_name: str
@@ -31,6 +53,18 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     encoder_dimension: int
     vector_scale: float
     settings: dict[str, float | int | str] = {}
+
+
+def made_by(encoder: Encodes) -> Made:
+    """What this version records in a file it makes with an encoder."""
+    return Made(
+        memdb_version=__version__,
+        encoder_name=encoder.name,
+        encoder_sha256=encoder.sha256,
+        encoder_dimension=encoder.dimension,
+        vector_scale=vector_scale(encoder.dimension),
+        settings=settings.shaping(),
+    )
 
 
 @cache
@@ -119,25 +153,44 @@ def foreign_objects(connection: apsw.Connection) -> list[str]:
     if not dimension:
         return ["table meta without encoder_dimension"]
     expected = _objects_of_format(dimension)
+    known = expected | _objects_of_reembedding()
     found = {
         f"{kind} {name}": sql
         for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema")
     }
-    wrong = [key for key, sql in found.items() if expected.get(key, "?") != sql]
+    wrong = [key for key, sql in found.items() if known.get(key, "?") != sql]
     missing = [f"missing {key}" for key in expected if key not in found]
     return sorted(wrong) + sorted(missing)
 
 
 @cache
 def _objects_of_format(dimension: int) -> dict[str, str | None]:
+    return _objects(schema_sql().replace("{dimension}", str(dimension)))
+
+
+@cache
+def _objects_of_reembedding() -> dict[str, str | None]:
+    """What stands beside them while a file is being re-embedded."""
+    return _objects(statement("create_staged_vector"))
+
+
+def _objects(sql: str) -> dict[str, str | None]:
     reference = apsw.Connection(":memory:")
     try:
         connections.load_vectors(reference)
-        reference.execute(schema_sql().replace("{dimension}", str(dimension)))
+        reference.execute(sql)
         rows = reference.execute("SELECT type, name, sql FROM sqlite_schema")
         return {f"{kind} {name}": sql for kind, name, sql in rows}
     finally:
         reference.close()
+
+
+def make_vector_tables(connection: apsw.Connection, dimension: int) -> None:
+    """Make the tables of vectors anew, empty and for another dimension, inside the caller's transaction."""
+    for key, sql in _objects_of_format(dimension).items():
+        if sql is not None and " USING vec0 " in sql:
+            connection.execute(f"DROP TABLE {key.removeprefix('table ')}")
+            connection.execute(sql)
 
 
 def _dimension(connection: apsw.Connection) -> int:
@@ -189,6 +242,25 @@ def read_made(connection: apsw.Connection, path: Path) -> Made:
     if not math.isclose(made.vector_scale, vector_scale(made.encoder_dimension)):
         raise errors.Damaged(f"{path}: vector_scale is {made.vector_scale}", hint="restore a backup")
     return made
+
+
+def has_vectors_of(connection: apsw.Connection, encoder: Encodes) -> bool:
+    """Whether the file's vectors are of this encoder, in the state of the file this connection sees.
+
+    To be asked in the very transaction that compares or writes vectors: another process may replace them.
+    """
+    return _encoder(connection) == (encoder.sha256, encoder.dimension)
+
+
+def sees_vectors_of(database: connections.Database, reader: apsw.Connection, encoder: Encodes) -> bool:
+    """The same for a connection that only reads, which looks again only when the file has changed."""
+    found = database.remembered(reader, "encoder", lambda: _encoder(reader))
+    return found == (encoder.sha256, encoder.dimension)
+
+
+def _encoder(connection: apsw.Connection) -> tuple[object, object]:
+    found = dict(connection.execute("SELECT key, value FROM meta WHERE key LIKE 'encoder_%'"))
+    return found.get("encoder_sha256"), found.get("encoder_dimension")
 
 
 def _pragma(connection: apsw.Connection, name: str) -> int:

@@ -147,6 +147,16 @@ def tell(
     connection.execute(statement("tell_trace"), values | {"made_by": made_by})
 
 
+def of_many_names(connection: apsw.Connection) -> list[int]:
+    """The traces whose members call their relation by different names."""
+    return [int(trace_id) for (trace_id,) in connection.execute(statement("traces_of_many_names"))]
+
+
+def rename(connection: apsw.Connection, trace_id: int, relation_text: str) -> None:
+    """Change what the relation of a trace is called, and nothing else of it."""
+    connection.execute(statement("rename_trace"), (relation_text, trace_id))
+
+
 def to_tell(connection: apsw.Connection, scope: Scope | None, made_by: str) -> list[int]:
     """The traces of a scope (None: of all) that a model has not told yet."""
     values = {**rows.reading_scope(scope), "made_by": made_by}

@@ -15,7 +15,7 @@ from memdb import errors, settings
 from memdb.language.clock import parse_instant
 from memdb.language.terms import fold
 from memdb.records import Problem, Unit, Verification
-from memdb.store import rows, schema, traces
+from memdb.store import rows, schema, staging, traces
 from memdb.store.statements import statement
 
 
@@ -119,6 +119,7 @@ def _all_checks(
     yield "labels", _wrong_labels(connection)
     yield "names", _unreadable_names(connection)
     yield "vectors", _wrong_vectors(connection)
+    yield "staged_vectors", staging.wrong(connection)
     yield "trace_texts", _wrong_trace_texts(connection, trace_texts)
 
 
@@ -278,6 +279,9 @@ def _warnings(connection: apsw.Connection, path: Path) -> Iterator[str]:
     messages, units, labels = connection.execute(statement("missing_vectors")).fetchone() or (0, 0, 0)
     if messages or units or labels:
         yield f"{messages} messages, {units} units and {labels} labels have no vector: words alone find them"
+    if staged_by := staging.staged_by(connection):
+        made = staging.counts(connection).staged
+        yield f"{made} vectors by the encoder {staged_by[:8]} wait for the rest: reembed goes on"
     failed = connection.execute(statement("failed_windows")).get
     if failed:
         yield f"a model failed at {failed} windows: they keep their units; build with retry tries again"

@@ -326,7 +326,7 @@ def on_tables(ran: Sequence[str]) -> list[str]:
 
 def test_a_recall_is_one_statement(chat: memdb.Memory, traced: list[str]) -> None:
     chat.recall("parrot")
-    assert len(on_tables(traced)) == 2, "the first one also reads who speaks"
+    assert len(on_tables(traced)) == 3, "the first one also reads who speaks, and whose vectors there are"
     for question in ("who sings to the parrot?", "Ines", "", "parrot " * 1_000):
         traced.clear()
         chat.recall(question)
@@ -365,7 +365,7 @@ def test_who_speaks_is_read_again_only_when_the_file_changed(
         writer.add([Message(name, "I play chess.")])
         traced.clear()
         found = chat.recall(f"What does {name} play?")
-        assert len(on_tables(traced)) == 3
+        assert len(on_tables(traced)) == 4, "and whose vectors there are"
         assert found[0].speaker == name
         traced.clear()
         chat.recall(QUESTION)

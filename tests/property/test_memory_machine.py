@@ -1,10 +1,12 @@
-"""A memory against a plain dict: whatever is added, repeated, reopened or killed, what was told is there."""
+"""A memory against a plain dict: added, repeated, re-embedded or killed, what was told is there."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,12 @@ import memdb
 from memdb.language.cleaning import storable
 from memdb.language.clock import parse_instant
 from memdb.models.fakes import HashEncoder
-from memdb.records import Message, Scope
+from memdb.records import Message, Reembedded, Scope
 from tests import strategies
+from tests.encoders import Turned
 
 ENCODER = HashEncoder(16)
+ENCODERS = [ENCODER, HashEncoder(24), Turned(16)]
 OWN_WORD = "uniq{}word"
 Key = tuple[str | None, str]  # user, session
 
@@ -38,10 +42,11 @@ class MemoryMachine(RuleBasedStateMachine):
         self.told: dict[Key, list[Message]] = {}
         self.copies = 0
         self.words = 0
+        self.encoder = ENCODER
         self.memory = self.open(self.folder / "memory.memdb")
 
     def open(self, path: Path) -> memdb.Memory:
-        return memdb.open(path, encoder=ENCODER)
+        return memdb.open(path, encoder=self.encoder)
 
     def teardown(self) -> None:
         self.memory.close()
@@ -92,6 +97,19 @@ class MemoryMachine(RuleBasedStateMachine):
         self.memory.close()
         self.memory = self.open(self.memory.path)
 
+    @rule(encoder=st.sampled_from(ENCODERS), stopped=st.booleans())
+    def reembed(self, encoder: HashEncoder, stopped: bool) -> None:
+        """Stopped after the first batch, the file stays of the encoder it was of."""
+        self.memory.close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", memdb.errors.MemdbWarning)
+            memory = memdb.open(self.memory.path, encoder=encoder)
+        with memory, contextlib.suppress(KeyboardInterrupt):
+            memory.reembed(progress=stop if stopped else None)
+            self.encoder = encoder
+        self.memory = self.open(self.memory.path)
+        assert self.memory.encoder is self.encoder
+
     @rule()
     def kill(self) -> None:
         """The process dies without closing: what it left is the file and its write-ahead log."""
@@ -131,8 +149,13 @@ class MemoryMachine(RuleBasedStateMachine):
     def the_file_proves_itself(self) -> None:
         verification = self.memory.verify()
         assert verification.problems == ()
-        assert verification.warnings == ()
+        assert all("wait for the rest" in warning for warning in verification.warnings)
         assert verification.counts["messages"] == sum(map(len, self.told.values()))
+
+
+def stop(done: Reembedded) -> None:
+    if done.made:
+        raise KeyboardInterrupt
 
 
 def as_kept(message: Message, name: str) -> Message:

@@ -28,7 +28,18 @@ def test_every_command_is_on_the_page(cli):
 
         PAGE.write_text(BLOCK.sub(fill, PAGE.read_text("utf-8")), "utf-8")
     found = dict(BLOCK.findall(PAGE.read_text("utf-8")))
-    assert list(found) == ["", "add", "build", "recall", "context", "trace", "show", "verify", "bench"]
+    assert list(found) == [
+        "",
+        "add",
+        "build",
+        "reembed",
+        "recall",
+        "context",
+        "trace",
+        "show",
+        "verify",
+        "bench",
+    ]
     assert set(found) == {"", *commands.commands}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import memdb
 from memdb.construct.traces import Tracing
 from memdb.records import Message
-from memdb.store import erase
+from memdb.store import erase, staging
 from tests.scripted import everything
 
 SAID = [
@@ -50,6 +50,27 @@ def test_units_vanish_everywhere_and_others_stay(memory: memdb.Memory, path: Pat
     assert after["message_terms"] == before["message_terms"]
     assert ids(memory, "%") == [kept]
     assert [p.check for p in memory.verify().problems] == ["units"], "rules would make the unit again"
+
+
+def test_what_is_staged_for_units_and_labels_goes_with_them(memory: memdb.Memory, path: Path) -> None:
+    memory.add(SAID)
+    [gone], [kept] = ids(memory, "%Porto%"), ids(memory, "%Rome%")
+    with memory._database.atomic() as connection:
+        assert staging.begin(connection, "abc")
+        labels = [label for (label,) in connection.execute("SELECT label_id FROM label")]
+        units: list[tuple[staging.Kind, int]] = [
+            ("unit", gone), ("triple", gone), ("unit", kept), ("triple", kept), ("message", gone),
+        ]  # fmt: skip
+        staging.put(connection, [(kind, row, b"x") for kind, row in units])
+        staging.put(connection, [("label", label, b"x") for label in labels])
+        tracing = Tracing(connection, 1)
+        tracing.remove([gone])
+        tracing.flush()
+        erase.erase_labels(connection, erase.erase_units(connection, [gone]))
+        left = set(connection.execute("SELECT kind, row_id FROM staged_vector"))
+        names = {("label", label) for (label,) in connection.execute("SELECT label_id FROM label")}
+        assert 0 < len(names) < len(labels)
+        assert left == {("unit", kept), ("triple", kept), ("message", gone), *names}
 
 
 def test_nothing_is_erased_for_nothing(memory: memdb.Memory, path: Path) -> None:

@@ -12,6 +12,7 @@ from memdb.models.fakes import HashEncoder
 from memdb.records import Message, Scope
 from memdb.store import connection as connections
 from memdb.store import verify
+from memdb.store.statements import statement
 from tests.conftest import OpenMemory
 
 SAID = [
@@ -21,6 +22,10 @@ SAID = [
 ]
 TRACE = "INSERT INTO trace VALUES (1, 1, 'r', 't', 'm', 0); INSERT INTO trace_unit VALUES {}"
 SEGMENT = "INSERT INTO segment VALUES (1, 1, 1, 0, {}, 2, 1, 1)"
+STAGED = statement("create_staged_vector")
+STAGED_BY = "INSERT INTO meta VALUES ('staged_encoder_sha256', 'abc')"
+STAGE = "INSERT INTO staged_vector VALUES ('{}', {}, {})"
+CODE = "(SELECT own FROM message_vector LIMIT 1)"
 
 # the check that must speak, what breaks it, what it must mention
 BROKEN = [
@@ -137,13 +142,39 @@ BROKEN = [
     ("foreign_keys", "DELETE FROM scope WHERE scope_id = 1", "refers to a missing scope"),
     ("foreign_keys", "INSERT INTO unit_label VALUES (1, 77)", "refers to a missing unit"),
     ("schema", "CREATE TABLE extra (x)", "table extra"),
+    ("schema", STAGED.replace("TEXT", "ANY"), "table staged_vector"),
+    ("staged_vectors", STAGED_BY, "nowhere staged"),
+    ("staged_vectors", f"{STAGED}; {STAGE.format('message', 77, CODE)}", "message 77 has a staged vector"),
+    ("staged_vectors", f"{STAGED}; {STAGE.format('unit', 77, CODE)}", "unit 77 has a staged vector"),
+    ("staged_vectors", f"{STAGED}; {STAGE.format('triple', 77, CODE)}", "triple 77 has a staged vector"),
+    ("staged_vectors", f"{STAGED}; {STAGE.format('label', 77, CODE)}", "label 77 has a staged vector"),
+    ("staged_vectors", f"{STAGED}; {STAGED_BY}; {STAGE.format('unit', 2, CODE)}", "unit 2 and its triple"),
+    ("staged_vectors", f"{STAGED}; {STAGED_BY}; {STAGE.format('triple', 2, CODE)}", "unit 2 and its triple"),
+    (
+        "staged_vectors",
+        f"{STAGED}; {STAGE.format('message', 1, 'zeroblob(64)')}",
+        "the staged vector of message 1 has length 0.00",
+    ),
+    (
+        "staged_vectors",
+        f"{STAGED}; {STAGE.format('message', 1, CODE)}; {STAGE.format('message', 2, 'zeroblob(8)')}",
+        "staged vectors have 8 and 64 components",
+    ),
     ("schema", "DROP INDEX message_day", "missing index message_day"),
 ]
 
 
 def test_every_check_is_broken_here() -> None:
     checks = {check for check, _, _ in BROKEN}
-    assert checks == {*verify._CHECKS, "schema", "foreign_keys", "windows", "vectors", "trace_texts"}
+    assert checks == {
+        *verify._CHECKS,
+        "schema",
+        "foreign_keys",
+        "windows",
+        "vectors",
+        "staged_vectors",
+        "trace_texts",
+    }
 
 
 @pytest.fixture

@@ -64,6 +64,14 @@ UPDATE trace SET dirty = 1 WHERE trace_id = ?;
 UPDATE trace SET relation_text = :relation_text, trajectory = :trajectory, made_by = :made_by, dirty = 0
 WHERE trace_id = :trace_id;
 
+-- name: rename_trace
+UPDATE trace SET relation_text = ? WHERE trace_id = ?;
+
+-- name: traces_of_many_names
+-- Traces whose members call their relation by different names: which of them it has depends on vectors.
+SELECT trace_id FROM trace_unit JOIN unit USING (unit_id)
+GROUP BY trace_id HAVING count(DISTINCT subject || ' | ' || predicate) > 1 ORDER BY trace_id;
+
 -- name: traces_to_tell
 -- Traces whose trajectory :made_by has not written, nor tried to.
 SELECT trace_id FROM trace JOIN scope USING (scope_id)
