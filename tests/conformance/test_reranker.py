@@ -122,7 +122,7 @@ def test_a_megabyte_is_a_legal_text(reranker: Reranker) -> None:
         assert np.isfinite(reranker.score(text, ["", text])).all()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     question=st.text(st.characters(exclude_categories=[]), max_size=40),
     documents=st.lists(st.text(st.characters(exclude_categories=[]), max_size=40), max_size=4),

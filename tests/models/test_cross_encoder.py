@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
@@ -176,6 +176,7 @@ def test_what_the_runtime_cannot_do_is_a_model_error(
         made((files[0], tmp_path / "tokenizer.json")).score("w0", ["outside"])
 
 
+@settings(deadline=None, derandomize=True)
 @given(
     parts=st.lists(st.lists(st.integers(1, 9), max_size=4), min_size=5, max_size=5),
     numbers=st.tuples(*[st.integers(0, 1)] * 5),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
@@ -155,6 +155,7 @@ def test_a_long_question_leaves_room_for_the_document(
     assert written(prompts[0]).count("why") > 100
 
 
+@settings(deadline=None, derandomize=True)
 @given(body=st.lists(st.integers(10, 99), max_size=30), max_tokens=st.integers(6, 40))
 def test_ids_are_prefix_the_start_of_the_body_and_suffix(body: list[int], max_tokens: int) -> None:
     ids = yes_no_ids(PROMPT, body, max_tokens)
@@ -164,6 +165,7 @@ def test_ids_are_prefix_the_start_of_the_body_and_suffix(body: list[int], max_to
     assert ids[3:-2] == body[: max_tokens - 5]
 
 
+@settings(deadline=None, derandomize=True)
 @given(text=st.text(st.characters(exclude_categories=[]), max_size=80), limit=st.integers(1, 20))
 def test_a_fitted_question_is_the_longest_of_its_beginnings_or_nearly(text: str, limit: int) -> None:
     cut = fitted(text, limit, len)
