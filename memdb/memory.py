@@ -87,8 +87,7 @@ class Memory:
     @property
     def reader(self) -> Reader:
         """What questions are answered with."""
-        now = self._now()
-        return Reader(self._database, now.encoder, now.scale, self._reranker)
+        return self._reading(self._now())
 
     def add(
         self,
@@ -219,7 +218,7 @@ class Memory:
             rerank_depth=asked.depth(rerank_depth),
         )
         query = self._parsed(text, parse_instant(at) if at is not None else None, parser)
-        return recall(self.reader, query, wish)
+        return recall(self._reading(self._now()), query, wish)
 
     def context(
         self,
@@ -378,6 +377,9 @@ class Memory:
             told = f"the model did not parse the question, the rules did: {error}"
             warnings.warn(told, errors.MemdbWarning, stacklevel=3)
         return query
+
+    def _reading(self, vectors: Vectors) -> Reader:
+        return Reader(self._database, vectors.encoder, vectors.scale, self._reranker)
 
     def _now(self) -> Vectors:
         """The memory's encoder, as far as the file's vectors are of it; warns when they have come to be of

@@ -44,8 +44,9 @@ CONTEXT_WORDS: Final = 40  # words of a neighbour that enter the lexical neighbo
 # BM25 weights of a message's fields: a question looks for what was stated, a search for words anywhere.
 FIELD_WEIGHTS: Final = {"own": 1.0, "question": 0.25, "prompt": 1.0, "context": 0.4, "after": 0.4}
 SEARCH_FIELD_WEIGHTS: Final = {"own": 1.0, "question": 1.0, "prompt": 0.5, "context": 0.25, "after": 0.25}
-# In the fusion over both.
+# In the fusion over both: a question asks for a meaning, a search for its words.
 LIST_WEIGHTS: Final = {"message_lexical": 1.0, "message_dense": 2.5, "unit": 0.25, "hops": 3.0}
+SEARCH_LIST_WEIGHTS: Final = {"message_lexical": 1.0, "message_dense": 1.0, "unit": 0.25, "hops": 1.5}
 SPEAKER_BONUS: Final = 0.15  # for a message by the one speaker the question names
 
 # --- Chains of facts (ours, measured: why/hops.md)

@@ -120,7 +120,7 @@ def _bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[s
         "n": max(settings.CHANNEL_DEPTH, request.k),
         "k": request.k,
         "kappa": settings.RRF_KAPPA,
-        "weights": json.dumps(settings.LIST_WEIGHTS),
+        "weights": json.dumps(settings.LIST_WEIGHTS if asks(query.text) else settings.SEARCH_LIST_WEIGHTS),
         "speaker": request.speaker,
         "speaker_bonus": settings.SPEAKER_BONUS,
         "asked": " ".join(tokens(query.text)),

@@ -37,8 +37,7 @@ def reembed(database: Database, encoder: Encoder, progress: Progress | None = No
     Raises `Locked` where another encoder's re-embedding was begun meanwhile, and what the encoder raises:
     what was staged until then stays.
     """
-    with database.exclusive():  # ReadOnly before anything is encoded
-        tally = _Tally(database, encoder, progress)
+    tally = _Tally(database, encoder, progress)
     while not _is_done(database, encoder):
         with contextlib.suppress(Overtaken):  # by a process with the same encoder: then see what is left
             _make_all(database, encoder, tally)

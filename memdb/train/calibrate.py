@@ -3,8 +3,8 @@
 It is fitted on talks that the reranker was not trained on. Of each question with an answer three instances
 are made: as it is (answerable), with its evidence taken away (not answerable), and, where it asks about one
 of two speakers, about the other one instead (not answerable: hardly ever have both done the same). Questions
-that were written to have no answer come on top. Both classes weigh the same, so the probability is that of a
-memory of which nothing is known beforehand.
+that were written to have no answer come on top, and questions of other talks, of which nobody spoke. Both
+classes weigh the same, so the probability is that of a memory of which nothing is known beforehand.
 
     python -m memdb.train.calibrate --reranker FOLDER --out FILE
 """
@@ -39,6 +39,7 @@ from memdb.train.talks import Question, Talk, held_out
 
 RIDGE: Final = 0.5  # strength of the pull of every weight to nothing
 NEWTON_STEPS: Final = 50
+FOREIGN_STEP: Final = 2
 
 
 class Instance(NamedTuple):
@@ -52,7 +53,8 @@ class Instance(NamedTuple):
 def instances(
     talks: Iterable[Talk], reranker: Reranker, encoder: Encoder | None = None
 ) -> Iterator[Instance]:
-    """Every question of the talks in its three forms, each talk in a memory of its own."""
+    """Every question of the talks in its three forms, and those of other talks; a memory for each talk."""
+    talks = list(talks)
     for talk in talks:
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -63,6 +65,22 @@ def instances(
             memory.update_traces()
             for question in talk.questions:
                 yield from _of_question(memory, talk, question, reranker)
+            for text in foreign(talk, talks):
+                yield from _instance(memory, talk, text, reranker, False, ())
+
+
+def foreign(talk: Talk, talks: Sequence[Talk]) -> list[str]:
+    """Questions of the other talks, FOREIGN_STEP apart, about this talk's speakers: of that nobody spoke."""
+    ours = list(dict.fromkeys(message.speaker for message in talk.messages))
+    asked = []
+    for other in talks:
+        theirs = list(dict.fromkeys(message.speaker for message in other.messages))
+        if other.name != talk.name and len(theirs) == len(ours):
+            names = dict(zip(theirs, ours, strict=True))
+            pattern = re.compile(rf"\b({'|'.join(map(re.escape, theirs))})\b")
+            texts = [question.text for question in other.questions[::FOREIGN_STEP]]
+            asked += [pattern.sub(lambda found: names[found[1]], text) for text in texts]  # noqa: B023
+    return asked
 
 
 def _of_question(memory: Memory, talk: Talk, question: Question, reranker: Reranker) -> Iterator[Instance]:

@@ -77,7 +77,7 @@ def test_conversations_that_share_messages_share_vectors(tmp_path: Path) -> None
             taken.append((prepared.encoded, prepared.reused))
             documents = [text for text, kind in real.encoded if kind == "document"]
             assert len(documents) == len(set(documents)), "none twice"
-            assert prepared.models == {real.name: real.sha256}
+            assert prepared.models[real.name] == real.sha256
             reply = prepared.retrievers["all"](question)
             assert {piece.ids[0] for piece in reply.found} == {f"{one.name}_1" for one in sessions}
     assert [reused > 0 for _, reused in taken] == [False, True]

@@ -153,7 +153,8 @@ def test_memory_files(folder: Path, tmp_path: Path) -> None:
     assert len(found) == 10
     assert {name for name, ranks in found if ranks == "[1]"} >= {"dense", "hybrid", "message_lexical"}
     models = connection.execute("SELECT models FROM run WHERE id = 1").get
-    assert "all-minilm" in models
+    assert "memdb-encoder" in models
+    assert "memdb-reranker" in models
     connection.close()
 
 

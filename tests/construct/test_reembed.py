@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import memdb
 from memdb import settings
+from memdb.construct import build as construct_build
 from memdb.construct import pipeline, traces
 from memdb.construct import reembed as construct_reembed
 from memdb.errors import Locked, MemdbWarning, ModelError
@@ -377,20 +378,24 @@ def test_claims_that_are_made_anew_meanwhile_get_their_own_vectors(path: Path) -
 
 
 def test_a_row_that_changes_while_it_is_encoded_is_encoded_again(path: Path) -> None:
+    """One window: what takes the place of its claims gets their ids."""
     with memdb.open(path, encoder=OLD) as other:
-        other.add(TALK, session="s")
-        done: list[str] = []
+        other.add(TALK[:6], session="s")
+        before = everything(path)["unit"]
+        built: list[int] = []
 
         def change(texts: Sequence[str]) -> None:
-            claims = [text for text in texts if "moved" in text or "lives in" in text]
-            if claims and not any(":" in text for text in texts) and len(done) < 3:
-                done.append(claims[0])
-                other.build(*([] if len(done) == 2 else [reader(name=str(len(done)))]), redo=True)
+            claims = not any(":" in text for text in texts) and any("Rome." in text for text in texts)
+            if claims and len(built) < 3:
+                built.append(other.build(*([] if len(built) == 1 else [reader()]), redo=True).units)
+                after = {row[0]: row[8] for row in everything(path)["unit"]}
+                assert [row for row in before if after.get(row[0], row[8]) != row[8]] or len(built) == 2
 
         with opened(path, Watched(32, change)) as memory:
             memory.reembed()
             assert memory.verify().problems == ()
-        assert len(done) == 3
+        assert len(built) == 3
+        assert min(built) > 0
     assert wrong_vectors(path, OTHERS[0]) == []
 
 
@@ -628,21 +633,30 @@ def test_a_switch_while_an_add_is_planned(
     assert len(wrong) < 10, "only what the add wrote has no vectors"
 
 
-def test_a_switch_while_a_window_is_planned(path: Path) -> None:
+@pytest.mark.parametrize("times", [1, 5], ids=["once", "again and again"])
+def test_a_switch_while_a_window_is_planned(path: Path, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with memdb.open(path, encoder=OLD) as memory:
-        memory.add(TALK, session="s")
-        asked = reader()
-        once = iter([True])
+        memory.add(TALK[:6], session="s")
+    switches = [OTHERS[0], OLD, OTHERS[0], OLD, OTHERS[0]][:times]
+    left = iter(switches)
+    plan_units = construct_build.plan_units
+    made: list[bool] = []
 
-        def switch(built: Any) -> None:
-            if built.done and next(once, False):
-                with opened(path, OTHERS[0]) as other:
-                    other.reembed()
+    def planned(*args: Any) -> Any:
+        plan = plan_units(*args)
+        made.append(args[1].encoder is not None)
+        if not args[0]._writer.in_transaction and (encoder := next(left, None)) is not None:
+            with opened(path, encoder) as other:
+                other.reembed()
+        return plan
 
-        memory.build(asked, progress=switch)
+    monkeypatch.setattr(construct_build, "plan_units", planned)
+    with memdb.open(path, encoder=OLD) as memory:
+        assert memory.build(reader()).done == 1
         assert memory.verify().problems == ()
+    assert made == ([True, False] if times == 1 else [True, False, True, False, True])
     with opened(path, OTHERS[0]) as memory:
-        memory.reembed()
+        assert memory.reembed().replaced == (None if times == 1 else OLD.name)
     assert wrong_vectors(path, OTHERS[0]) == []
 
 

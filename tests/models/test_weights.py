@@ -8,18 +8,18 @@ import pytest
 from memdb.models.registry import load_encoder
 
 GOLDEN: dict[str, list[float]] = {
-    "I went to the hospital yesterday.": [0.0341, -0.0001, -0.0038, 0.0211, 0.0353, -0.059, -0.0047, 0.0807],
-    "Melanie: We bought a cat.": [0.0055, 0.0631, 0.0568, 0.041, -0.0811, 0.0059, 0.1274, 0.0185],
-    "When was Ana at the hospital?": [-0.0016, 0.0424, -0.0231, 0.065, -0.0144, 0.0603, 0.0783, 0.0439],
-    "猫が好きです": [-0.0011, 0.0468, 0.0304, 0.0759, -0.0884, 0.0766, 0.1309, -0.0127],
+    "I went to the hospital yesterday.": [0.0297, 0.0215, -0.0147, -0.0004, 0.0058, -0.0421, 0.0108, 0.0636],
+    "Melanie: We bought a cat.": [-0.008, 0.0628, 0.0524, 0.0208, -0.0683, 0.0193, 0.1357, 0.0344],
+    "When was Ana at the hospital?": [-0.0047, 0.0761, -0.0293, 0.0581, 0.0042, 0.0683, 0.1036, 0.0571],
+    "猫が好きです": [-0.0129, 0.037, 0.033, 0.0752, -0.084, 0.0739, 0.1393, 0.0042],
 }
 COSINES: list[tuple[str, str, float]] = [
-    ("I went to the hospital yesterday.", "When was Ana at the hospital?", 0.4281),
-    ("I went to the hospital yesterday.", "Melanie: We bought a cat.", 0.1901),
-    ("Which pet did Melanie get?", "Melanie: We bought a cat.", 0.6522),
-    ("She moved from Lyon to Berlin in 2023.", "Where does she live now?", 0.5225),
+    ("I went to the hospital yesterday.", "When was Ana at the hospital?", 0.5147),
+    ("I went to the hospital yesterday.", "Melanie: We bought a cat.", 0.2216),
+    ("Which pet did Melanie get?", "Melanie: We bought a cat.", 0.6704),
+    ("She moved from Lyon to Berlin in 2023.", "Where does she live now?", 0.5008),
 ]
-TOLERANCE = 1e-2
+TOLERANCE = 1.5e-2
 
 
 @pytest.mark.parametrize("text", GOLDEN)

@@ -20,7 +20,7 @@ def recalled(file, *args, **options):
 
 
 def test_recall_for_people(cli, file):
-    result = cli("recall", file, "Which parrot?")
+    result = cli("recall", file, "Which parrot?", "--rerank-depth", "0")
     assert (result.exit_code, result.stderr) == (0, "")
     shown = result.stdout.splitlines()
     assert shown[0].startswith(" 1. Ana, 2026-01-20T09:12+01:00  (score ")
@@ -76,8 +76,11 @@ def test_recall_passes_every_option(cli, file, monkeypatch):
         "unit_dense",
         "--neighbours",
         "2",
+        "--rerank-depth",
+        "4",
     )
     passed = {"at": "2026-01-02", "as_of": "2026-01-03", "channels": ["unit_dense"], "neighbours": 2}
+    passed["rerank_depth"] = 4
     assert seen == {"args": ("q", 3), **passed}
 
 

@@ -35,6 +35,17 @@ def test_each_question_is_asked_as_it_is_without_its_evidence_and_about_the_othe
     assert other.signs["same_speaker"] == -1.0
 
 
+def test_questions_of_other_talks_are_asked_of_these_speakers() -> None:
+    said = (Message("Eve", "Hello.", id="1"), Message("Dan", "Hi.", id="2"))
+    asked = (Question("Where did Dan sail?", "single", ("2",)), Question("Why?", "single", ("1",)))
+    other = Talk("other", (Sitting("1", said),), asked)
+    assert calibrate.foreign(TALK, [TALK, other]) == ["Where did Ana sail?"]
+    assert calibrate.foreign(other, [TALK, other]) == [
+        "What is Dan's cat called?",
+        "What did Dan and Eve adopt?",
+    ]
+
+
 def test_only_one_named_speaker_can_be_exchanged() -> None:
     assert calibrate.about_the_other("What is Ana's cat called?", TALK) == "What is Ben's cat called?"
     assert calibrate.about_the_other("What did Ana and Ben adopt?", TALK) is None
