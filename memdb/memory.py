@@ -439,10 +439,10 @@ def open(
     `scope` says whose memory is written and read: a `Scope`, a user's name, or `"*"` for reading everyone's;
     without one, only what belongs to nobody in particular is seen. `encoder` is an encoder, or the name or
     folder of one; by default the embedded one. A file made by another encoder keeps its vectors and is
-    searched by words alone. `backbone` is the language model that builds memory (`memdb.load_backbone`); it
-    is the caller's to close. `reranker` is a reranker, or the name or folder of one (`load_reranker`); by
-    default the embedded one, "late-interaction" compares with the encoder's token vectors, "linear" weighs
-    the channels' scores.
+    searched by words alone, until `reembed`. `backbone` is the language model that builds memory
+    (`memdb.load_backbone`); it is the caller's to close. `reranker` is a reranker, or the name or folder of
+    one (`load_reranker`); by default the embedded one. "late-interaction" compares with the encoder's token
+    vectors, "linear" weighs the channels' scores.
 
     Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
     `ModelDamaged`.
