@@ -203,7 +203,7 @@ class Trainer:
         told = encoded(self.student, self.tokens, texts)
         value = loss(asked, told, before.clone(), taught.clone(), batch)
         self.student.zero_grad(set_to_none=True)
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         for name, parameter in self.parameters.items():
             self.trained[name].grad = None if parameter.grad is None else parameter.grad.float()
         torch.nn.utils.clip_grad_norm_(list(self.trained.values()), CLIP)

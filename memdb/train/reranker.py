@@ -74,7 +74,7 @@ class CrossEncoder:
         import torch
         from transformers import BertModel
 
-        class Module(torch.nn.Module):
+        class Module(torch.nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 # Eager attention trains faster than the fused one on CPUs.
@@ -322,7 +322,7 @@ class Run:
         for settings in self.optimizer.param_groups:
             settings["lr"] = LEARNING_RATE * share
         self.model.zero_grad(set_to_none=True)
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         for name, parameter in self.parameters.items():
             self.trained[name].grad = None if parameter.grad is None else parameter.grad.float()
         torch.nn.utils.clip_grad_norm_(list(self.trained.values()), CLIP)
