@@ -200,7 +200,7 @@ def _fuse(
         ranked = _ranked(scores, asked.n if name.startswith("message") else len(scores))
         top = max((score for _, score in ranked.values()), default=0.0)
         for message_id, (place, score) in ranked.items():
-            totals[message_id] += settings.LIST_WEIGHTS[name] * max(score, 0) / max(top, 1e-9)
+            totals[message_id] += settings.SEARCH_LIST_WEIGHTS[name] * max(score, 0) / max(top, 1e-9)
             if name != "unit":
                 channels[message_id][name] = (place, score)
     for message_id, unit_id in best.items():

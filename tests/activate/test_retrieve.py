@@ -461,7 +461,7 @@ def test_the_one_speaker_a_question_names_gets_the_bonus(chat: memdb.Memory) -> 
     with_name = {
         e.source[0].id: e.score for e in chat.recall("Ben on the weather", k=50, channels=["message_dense"])
     }
-    weight, bonus = settings.LIST_WEIGHTS["message_dense"], settings.SPEAKER_BONUS
+    weight, bonus = settings.SEARCH_LIST_WEIGHTS["message_dense"], settings.SPEAKER_BONUS
     assert max(with_name.values()) == pytest.approx(weight + bonus)
 
 
