@@ -95,7 +95,7 @@ def _make_all(database: Database, encoder: Encoder, tally: _Tally) -> None:
     ready = False
     while not ready:
         with database.atomic() as connection:
-            ready = staging.begin(connection, encoder.sha256)
+            ready = staging.begin(connection, encoder)
     for tries in count(1):
         tally.look()
         for source in _SOURCES:

@@ -48,8 +48,8 @@ class Counts(NamedTuple):
 
 def staged_by(connection: apsw.Connection) -> str | None:
     """The digest of the encoder that the file is being re-embedded with, if it is."""
-    found: str | None = connection.execute(statement("staged_by")).get
-    return found
+    found = connection.execute(statement("staged_by")).get
+    return None if found is None else str(found)
 
 
 def has_table(connection: apsw.Connection) -> bool:
@@ -57,22 +57,25 @@ def has_table(connection: apsw.Connection) -> bool:
     return bool(connection.execute(statement("has_staged_vector")).get)
 
 
-def begin(connection: apsw.Connection, sha256: str) -> bool:
-    """Make ready for vectors of an encoder: those of another one are left over from now on.
+def begin(connection: apsw.Connection, encoder: schema.Encodes) -> bool:
+    """Make ready for vectors of an encoder: those of another one, or that cannot be of it, are left over from
+    now on.
 
     False while some of what is left over is still there: then it is to be called again, in a transaction of
     its own.
     """
     found = staged_by(connection)
-    if found == sha256:
-        return True
+    if found == encoder.sha256 and has_table(connection):
+        others = connection.execute(statement("any_staged_of_another_length"), (encoder.dimension,)).get
+        if not others:
+            return True
     if found is not None:
         connection.execute(statement("forget_staged_by"))
     if not has_table(connection):
         connection.execute(statement("create_staged_vector"))
     elif not _take_some(connection):
         return False
-    connection.execute(statement("set_staged_by"), (sha256,))
+    connection.execute(statement("set_staged_by"), (encoder.sha256,))
     return True
 
 

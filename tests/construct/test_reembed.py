@@ -6,9 +6,11 @@ import itertools
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import apsw
 import numpy as np
 import pytest
 from hypothesis import given
@@ -287,8 +289,8 @@ def test_giving_up_what_was_staged_goes_in_steps(file: Path, monkeypatch: pytest
     begin = staging.begin
     left: list[int] = []
 
-    def begins(connection: Any, sha256: str) -> bool:
-        ready = begin(connection, sha256)
+    def begins(connection: Any, encoder: HashEncoder) -> bool:
+        ready = begin(connection, encoder)
         left.append(staging.counts(connection).staged)
         assert memory.verify().problems == ()
         return ready
@@ -682,8 +684,6 @@ def test_a_plan_that_is_overtaken_again_and_again_is_made_under_the_lock(
 
 
 def test_two_threads_reembed_and_others_read_and_add(file: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     with opened(file, OTHERS[0]) as memory, ThreadPoolExecutor(4) as pool:
         works = [pool.submit(memory.reembed) for _ in range(2)]
         works += [pool.submit(memory.recall, f"lamp {n}") for n in range(40)]
@@ -726,8 +726,6 @@ def test_the_switch_is_the_only_transaction_that_changes_what_is_in_use(file: Pa
 
 
 def test_a_forged_staging_table_is_refused(file: Path) -> None:
-    import apsw
-
     for extra in (
         "CREATE TABLE staged_vector (kind, row_id, code)",
         "CREATE VIEW staged_vector AS SELECT 1 AS kind, 1 AS row_id, x'00' AS code",
@@ -756,6 +754,32 @@ def test_a_file_halfway_opens_for_everybody(halfway: Path) -> None:
                 assert memory.recall("lamp 7 in Oslo")[0].text.startswith("I bought lamp 7")
                 assert memory.verify().problems == ()
                 assert (memory.encoder is None) == (encoder is not OLD)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "UPDATE staged_vector SET code = x'00'",
+        "UPDATE staged_vector SET code = zeroblob(100000) WHERE row_id = 1",
+        "INSERT INTO staged_vector VALUES ('message', 999, zeroblob(32))",
+        "UPDATE meta SET value = 5 WHERE key = 'staged_encoder_sha256'",
+        "UPDATE meta SET value = x'00' WHERE key = 'staged_encoder_sha256'",
+        "DELETE FROM meta WHERE key = 'staged_encoder_sha256'",
+        "DROP TABLE staged_vector",
+    ],
+)
+def test_what_a_stranger_staged_is_given_up(halfway: Path, forged: str) -> None:
+    connection = apsw.Connection(str(halfway))
+    connection.execute(forged)
+    connection.close()
+    with memdb.open(halfway, encoder=OLD) as memory:
+        assert memory.recall("lamp 7 in Oslo")[0].text.startswith("I bought lamp 7")
+        told = memory.verify()
+        assert told.problems or told.warnings or "DELETE FROM meta" in forged
+    with opened(halfway, OTHERS[0]) as memory:
+        memory.reembed()
+        assert memory.verify().problems == ()
+    assert wrong_vectors(halfway, OTHERS[0]) == []
 
 
 def test_schema_of_a_switched_file_is_that_of_a_new_one(file: Path) -> None:

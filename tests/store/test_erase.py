@@ -6,6 +6,7 @@ from pathlib import Path
 
 import memdb
 from memdb.construct.traces import Tracing
+from memdb.models.fakes import HashEncoder
 from memdb.records import Message
 from memdb.store import erase, staging
 from tests.scripted import everything
@@ -56,7 +57,7 @@ def test_what_is_staged_for_units_and_labels_goes_with_them(memory: memdb.Memory
     memory.add(SAID)
     [gone], [kept] = ids(memory, "%Porto%"), ids(memory, "%Rome%")
     with memory._database.atomic() as connection:
-        assert staging.begin(connection, "abc")
+        assert staging.begin(connection, HashEncoder(8))
         labels = [label for (label,) in connection.execute("SELECT label_id FROM label")]
         units: list[tuple[staging.Kind, int]] = [
             ("unit", gone), ("triple", gone), ("unit", kept), ("triple", kept), ("message", gone),

@@ -31,6 +31,9 @@ SELECT count(*) FROM staged_vector;
 -- name: any_staged
 SELECT EXISTS (SELECT 1 FROM staged_vector);
 
+-- name: any_staged_of_another_length
+SELECT EXISTS (SELECT 1 FROM staged_vector WHERE length(code) <> ?);
+
 -- name: clear_staged
 DELETE FROM staged_vector WHERE (kind, row_id) IN (SELECT kind, row_id FROM staged_vector LIMIT ?);
 
