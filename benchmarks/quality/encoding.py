@@ -8,10 +8,11 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from memdb.models.ports import Calibrated, Encoder, Field, Kind, Reranker, require_texts
+from memdb.models.described import Described, DescribedReranker
+from memdb.models.ports import Calibrated, Encoder, Kind, Reranker, require_texts
 
 
-class Remembering:
+class Remembering(Described):
     """An encoder that keeps the vectors of documents: `memdb.models.ports.Encoder` over another, `real`.
 
     Its name and digest are those of `real`, as a vector depends on its text alone. Questions are encoded
@@ -19,30 +20,16 @@ class Remembering:
     """
 
     def __init__(self, real: Encoder) -> None:
+        super().__init__(real.name, real.sha256, real.max_tokens)
         self.real = real
         self._known: dict[str, NDArray[np.float32]] = {}
         self._lock = Lock()
         self._encoded = self._reused = 0
 
     @property
-    def name(self) -> str:
-        """That of the real one."""
-        return self.real.name
-
-    @property
-    def sha256(self) -> str:
-        """That of the real one."""
-        return self.real.sha256
-
-    @property
     def dimension(self) -> int:
         """That of the real one."""
         return self.real.dimension
-
-    @property
-    def max_tokens(self) -> int:
-        """That of the real one."""
-        return self.real.max_tokens
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -62,7 +49,7 @@ class Remembering:
             return np.stack([self._known[text] for text in texts])
 
 
-class RememberingReranker:
+class RememberingReranker(DescribedReranker):
     """A reranker that keeps its scores: `memdb.models.ports.Reranker` and `Calibrated` over another, `real`.
 
     Columns of one run ask the same of the same documents. A score depends on question and document alone, so
@@ -70,28 +57,9 @@ class RememberingReranker:
     """
 
     def __init__(self, real: Reranker) -> None:
+        super().__init__(real.name, real.sha256, real.max_tokens, real.fields)
         self.real = real
         self._known: dict[tuple[str, str], float] = {}
-
-    @property
-    def name(self) -> str:
-        """That of the real one."""
-        return self.real.name
-
-    @property
-    def sha256(self) -> str:
-        """That of the real one."""
-        return self.real.sha256
-
-    @property
-    def max_tokens(self) -> int:
-        """That of the real one."""
-        return self.real.max_tokens
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """Those of the real one."""
-        return self.real.fields
 
     @property
     def calibration(self) -> Mapping[str, float]:
@@ -101,6 +69,10 @@ class RememberingReranker:
     def count_tokens(self, text: str) -> int:
         """See `ports.Reranker`."""
         return self.real.count_tokens(text)
+
+    def document_tokens(self, question: str) -> int:
+        """See `ports.Reranker`."""
+        return self.real.document_tokens(question)
 
     def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
         """See `ports.Reranker`."""

@@ -38,14 +38,30 @@ def document(
     """The rerank document of a candidate: labelled lines, fields that are empty left out.
 
     Of a document longer than `max_tokens` the messages before the evidence's own go first, the farthest
-    first; the trajectory stays (QGMem section III-B2, as the paper leaves the length open).
+    first, then the end of its own; the trajectory stays (QGMem section III-B2, as the paper leaves the length
+    open).
     """
     before = list(candidate.before)
-    while True:
-        text = _document(candidate.evidence, before, traces, fields)
-        if not before or max_tokens is None or count(text) <= max_tokens:
-            return text
+    text = _document(candidate.evidence, before, traces, fields)
+    while before and max_tokens is not None and count(text) > max_tokens:
         before.pop(0)
+        text = _document(candidate.evidence, before, traces, fields)
+    if max_tokens is None or (tokens := count(text)) <= max_tokens:
+        return text
+    return _with_its_message_cut(candidate.evidence, traces, fields, tokens - max_tokens, count)
+
+
+def _with_its_message_cut(
+    evidence: Evidence, traces: Mapping[str, Trace], fields: Sequence[Field], tokens: int, count: Count
+) -> str:
+    """The document less at least so many tokens of the evidence's own message, as far as it has them."""
+    (message, *_) = evidence.source
+    kept = cleaned(message.content)
+    left = count(kept) - tokens
+    while kept and count(kept) > left:
+        kept = kept[: min(len(kept) - 1, len(kept) * max(left, 0) // count(kept))]
+    cut = msgspec.structs.replace(message, content=kept)
+    return _document(msgspec.structs.replace(evidence, source=(cut,)), (), traces, fields)
 
 
 def relevances(
@@ -53,7 +69,7 @@ def relevances(
 ) -> list[float]:
     """The reranker's log-odds for each candidate."""
     by_id = {trace.id: trace for trace in traces}
-    room = reranker.max_tokens - reranker.count_tokens(question)
+    room = reranker.document_tokens(question)
     documents = [
         document(one, by_id, reranker.fields, max_tokens=room, count=reranker.count_tokens)
         for one in candidates

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb.errors import InputError, ModelError
+from memdb.models.described import DescribedReranker
 from memdb.models.ports import (
     FIELDS,
     Completion,
@@ -115,34 +116,15 @@ class HashEncoder:
         return bits[:, : self._dimension].astype(np.float32) * 2 - 1
 
 
-class OverlapReranker:
+class OverlapReranker(DescribedReranker):
     """Log-odds of a question's words being said in a document, a `ports.Reranker`.
 
     Of n distinct words with m of them in the document: log((m + 1/2) / (n - m + 1/2)).
     """
 
     def __init__(self, fields: Sequence[Field] = FIELDS) -> None:
-        self._fields = tuple(fields)
-
-    @property
-    def name(self) -> str:
-        """See `ports.Reranker`."""
-        return "overlap"
-
-    @property
-    def sha256(self) -> str:
-        """See `ports.Reranker`."""
-        return hashlib.sha256(b"memdb overlap reranker 1").hexdigest()
-
-    @property
-    def max_tokens(self) -> int:
-        """See `ports.Reranker`."""
-        return 256
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """See `ports.Reranker`."""
-        return self._fields
+        digest = hashlib.sha256(b"memdb overlap reranker 1").hexdigest()
+        super().__init__("overlap", digest, 256, fields)
 
     @property
     def calibration(self) -> Mapping[str, float]:
@@ -153,11 +135,15 @@ class OverlapReranker:
         """See `ports.Reranker`. A token is a word, or one character that is neither in a word nor a space."""
         return sum(1 for _ in TOKEN.finditer(text))
 
+    def document_tokens(self, question: str) -> int:
+        """See `ports.Reranker`."""
+        return self.max_tokens - len(self._tokens(question, self.max_tokens // 2))
+
     def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
         """See `ports.Reranker`."""
         require_documents(question, documents)
         asked = self._tokens(question, self.max_tokens // 2)
-        room = self.max_tokens - len(asked)
+        room = self.document_tokens(question)
         wanted = {token for token in asked if WORD.match(token)}
         said = [len(wanted.intersection(self._tokens(document, room))) for document in documents]
         found = np.array(said, np.float32)

@@ -9,29 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb.errors import InputError
-from memdb.models.ports import FIELDS, Field, Kind, require_documents, require_finite
+from memdb.models.described import DescribedReranker
+from memdb.models.ports import FIELDS, Encoder, Field, Kind, require_documents, require_finite
 
 SLICE_DOCUMENTS = 64  # whose token vectors are held at once: 25 MB of the embedded encoder
 
 
 @runtime_checkable
-class TokenEncoder(Protocol):
+class TokenEncoder(Encoder, Protocol):
     """An encoder that also gives the vectors of single tokens; `models.onnx.OnnxEncoder` is one."""
-
-    @property
-    def name(self) -> str:
-        """See `ports.Encoder`."""
-        ...
-
-    @property
-    def sha256(self) -> str:
-        """See `ports.Encoder`."""
-        ...
-
-    @property
-    def max_tokens(self) -> int:
-        """See `ports.Encoder`."""
-        ...
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a whole text, special tokens left out."""
@@ -42,7 +28,7 @@ class TokenEncoder(Protocol):
         ...
 
 
-class LateInteractionReranker:
+class LateInteractionReranker(DescribedReranker):
     """MaxSim over an encoder's token vectors; a `ports.Reranker`, but for what a score is.
 
     A score is the sum, over the question's tokens, of the largest cosine with a token of the document: -1
@@ -57,31 +43,16 @@ class LateInteractionReranker:
         if not isinstance(encoder, TokenEncoder):
             message = f"a {type(encoder).__name__} gives no vectors of single tokens"
             raise InputError(message, hint="give what load_encoder returns")
-        self._encoder, self._fields = encoder, tuple(fields)
-
-    @property
-    def name(self) -> str:
-        """See `ports.Reranker`."""
-        return f"late-interaction:{self._encoder.name}"
-
-    @property
-    def sha256(self) -> str:
-        """See `ports.Reranker`: the encoder's."""
-        return self._encoder.sha256
-
-    @property
-    def max_tokens(self) -> int:
-        """See `ports.Reranker`: the encoder's, and of each text."""
-        return self._encoder.max_tokens
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """See `ports.Reranker`."""
-        return self._fields
+        super().__init__(f"late-interaction:{encoder.name}", encoder.sha256, encoder.max_tokens, fields)
+        self._encoder = encoder
 
     def count_tokens(self, text: str) -> int:
         """See `ports.Reranker`."""
         return self._encoder.count_tokens(text)
+
+    def document_tokens(self, question: str) -> int:
+        """See `ports.Reranker`: the question takes nothing from the document."""
+        return self._encoder.max_tokens
 
     def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
         """See `ports.Reranker`, and the class for what a score is."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
+from memdb.models.described import Described, DescribedReranker
 from memdb.models.ports import (
     FIELDS,
     Field,
@@ -89,7 +90,7 @@ class Runtime:
         return np.asarray(value, np.float32)
 
 
-class OnnxEncoder:
+class OnnxEncoder(Described):
     """A transformer that gives hidden states [n, t, d], pooled and normalised here; a `ports.Encoder`.
 
     `providers`, `threads` and what is raised: see `Runtime`.
@@ -110,32 +111,17 @@ class OnnxEncoder:
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
     ) -> None:
-        self._name, self._sha256, self._dimension, self._max_tokens = name, sha256, dimension, max_tokens
-        self._pooling = pooling
+        super().__init__(name, sha256, max_tokens)
+        self._dimension, self._pooling = dimension, pooling
         self._prefixes = {"query": query_prefix, "document": document_prefix}
         self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
         self._runtime.tokenizer.enable_truncation(max_tokens)
         self._output = self._runtime.output("last_hidden_state")
 
     @property
-    def name(self) -> str:
-        """See `ports.Encoder`."""
-        return self._name
-
-    @property
-    def sha256(self) -> str:
-        """See `ports.Encoder`."""
-        return self._sha256
-
-    @property
     def dimension(self) -> int:
         """See `ports.Encoder`."""
         return self._dimension
-
-    @property
-    def max_tokens(self) -> int:
-        """See `ports.Encoder`."""
-        return self._max_tokens
 
     @property
     def provider(self) -> str:
@@ -214,7 +200,7 @@ class Frame(msgspec.Struct, frozen=True):
         return [token for part in parts for token in part], segments
 
 
-class OnnxReranker:
+class OnnxReranker(DescribedReranker):
     """A cross-encoder that gives logits [n, 1] or [n] of pairs of texts; a `ports.Reranker`.
 
     A pair is what the tokenizer's own template makes of the question and the document. The document is cut to
@@ -237,7 +223,7 @@ class OnnxReranker:
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
     ) -> None:
-        self._name, self._sha256, self._max_tokens, self._fields = name, sha256, max_tokens, tuple(fields)
+        super().__init__(name, sha256, max_tokens, fields)
         self._calibration = dict(calibration or {})
         self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
         self._frame = _frame(self._runtime.tokenizer, name)
@@ -247,26 +233,6 @@ class OnnxReranker:
         if unknown := self._runtime.inputs - {"input_ids", "attention_mask", "token_type_ids"}:
             raise ModelError(f"the reranker {name} asks for {', '.join(sorted(unknown))}")
         self._output = self._runtime.output("logits")
-
-    @property
-    def name(self) -> str:
-        """See `ports.Reranker`."""
-        return self._name
-
-    @property
-    def sha256(self) -> str:
-        """See `ports.Reranker`."""
-        return self._sha256
-
-    @property
-    def max_tokens(self) -> int:
-        """See `ports.Reranker`."""
-        return self._max_tokens
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """See `ports.Reranker`."""
-        return self._fields
 
     @property
     def calibration(self) -> Mapping[str, float]:
@@ -282,12 +248,22 @@ class OnnxReranker:
         """See `ports.Reranker`."""
         return self._runtime.count_tokens(text)
 
+    def document_tokens(self, question: str) -> int:
+        """See `ports.Reranker`."""
+        return self._room(self._asked(question))
+
+    def _asked(self, question: str) -> list[int]:
+        return self._runtime.tokens([question], self._max_tokens)[0][: self._max_tokens // 2]
+
+    def _room(self, asked: Sequence[int]) -> int:
+        return self._max_tokens - self._frame.size - len(asked)
+
     def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
         """See `ports.Reranker`."""
         require_documents(question, documents)
         scores = np.empty(len(documents), np.float32)
-        asked = self._runtime.tokens([question], self._max_tokens)[0][: self._max_tokens // 2]
-        room = self._max_tokens - self._frame.size - len(asked)
+        asked = self._asked(question)
+        room = self._room(asked)
         for start in range(0, len(documents), SLICE_TEXTS):
             texts = self._runtime.tokens(documents[start : start + SLICE_TEXTS], self._max_tokens)
             pairs = [self._frame.around(asked, text[:room]) for text in texts]

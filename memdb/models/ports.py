@@ -82,6 +82,10 @@ class Reranker(Protocol):
         """Tokens of a text, template and special tokens left out."""
         ...
 
+    def document_tokens(self, question: str) -> int:
+        """Tokens that the question, templates and prompts leave for a document."""
+        ...
+
     def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
         """float32 [len(documents)]: finite log-odds that each document helps to answer, in the order given.
 

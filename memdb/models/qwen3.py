@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from memdb import settings
 from memdb.errors import InputError, ModelDamaged, ModelError
+from memdb.models.described import DescribedReranker
 from memdb.models.llama import LlamaModel, context_length
 from memdb.models.onnx import CHARACTERS_PER_TOKEN, PROVIDERS, SLICE_TEXTS, Runtime, batches, padded
 from memdb.models.ports import FIELDS, Field, require_documents, require_finite, valid_unicode
@@ -55,8 +56,12 @@ def head(question: str, instruct: str = INSTRUCT) -> str:
 
 def yes_no_ids(prompt: Prompt, body: Sequence[int], max_tokens: int) -> list[int]:
     """The ids of one prompt: `body` is the head and the document, cut off at its end to fit in max_tokens."""
-    room = max_tokens - len(prompt.prefix) - len(prompt.suffix)
-    return [*prompt.prefix, *body[:room], *prompt.suffix]
+    return [*prompt.prefix, *body[: document_room(prompt, 0, max_tokens)], *prompt.suffix]
+
+
+def document_room(prompt: Prompt, start: int, max_tokens: int) -> int:
+    """The tokens that the prompt and the `start` of its body leave."""
+    return max_tokens - len(prompt.prefix) - len(prompt.suffix) - start
 
 
 def fitted(question: str, limit: int, count: Callable[[str], int]) -> str:
@@ -78,7 +83,7 @@ def question_tokens(prompt: Prompt, bare: int, max_tokens: int) -> int:
     return (max_tokens - least + 2) // 2
 
 
-class Qwen3OnnxReranker:
+class Qwen3OnnxReranker(DescribedReranker):
     """A Qwen3-Reranker as a graph: logits [n, t, V], [n, 1, V] or [n, V] of padded rows; a `ports.Reranker`.
 
     Give a graph of the last position alone where there is a choice: the logits of 1,024 tokens are 600 MB.
@@ -99,7 +104,7 @@ class Qwen3OnnxReranker:
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
     ) -> None:
-        self._name, self._sha256, self._max_tokens, self._fields = name, sha256, max_tokens, tuple(fields)
+        super().__init__(name, sha256, max_tokens, fields)
         self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
         _require_inputs(self._runtime)
         self._output = self._runtime.output("logits")
@@ -107,26 +112,6 @@ class Qwen3OnnxReranker:
         self._prompt = _prompt(self._runtime)
         bare = self._runtime.count_tokens(head("", instruct))
         self._question_tokens = question_tokens(self._prompt, bare, max_tokens)
-
-    @property
-    def name(self) -> str:
-        """See `ports.Reranker`."""
-        return self._name
-
-    @property
-    def sha256(self) -> str:
-        """See `ports.Reranker`."""
-        return self._sha256
-
-    @property
-    def max_tokens(self) -> int:
-        """See `ports.Reranker`; the prompt's own tokens are among them."""
-        return self._max_tokens
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """See `ports.Reranker`."""
-        return self._fields
 
     @property
     def calibration(self) -> Mapping[str, float]:
@@ -142,11 +127,18 @@ class Qwen3OnnxReranker:
         """See `ports.Reranker`."""
         return self._runtime.count_tokens(text)
 
+    def document_tokens(self, question: str) -> int:
+        """See `ports.Reranker`."""
+        return document_room(self._prompt, self.count_tokens(self._head(question)), self._max_tokens)
+
+    def _head(self, question: str) -> str:
+        return head(fitted(question, self._question_tokens, self.count_tokens), self._instruct)
+
     def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
         """See `ports.Reranker`."""
         require_documents(question, documents)
         scores = np.empty(len(documents), np.float32)
-        start_of_body = head(fitted(question, self._question_tokens, self.count_tokens), self._instruct)
+        start_of_body = self._head(question)
         for start in range(0, len(documents), SLICE_TEXTS):
             bodies = [f"{start_of_body} {document}" for document in documents[start : start + SLICE_TEXTS]]
             tokens = self._runtime.tokens(bodies, self._max_tokens)
@@ -218,14 +210,23 @@ class Qwen3LlamaReranker(LlamaModel):
         """See `ports.Calibrated`."""
         return {}
 
+    def document_tokens(self, question: str) -> int:
+        """See `ports.Reranker`."""
+        with self._lock:
+            self._require_open()
+            return document_room(self._prompt, len(self._ids(self._head(question))), self.max_tokens)
+
+    def _head(self, question: str) -> str:
+        asked = fitted(question, self._question_tokens, lambda text: len(self._ids(text)))
+        return head(asked, self._instruct)
+
     def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
         """See `ports.Reranker`."""
         require_documents(question, documents)
         scores = np.empty(len(documents), np.float32)
         with self._lock:
             self._require_open()
-            asked = fitted(question, self._question_tokens, lambda text: len(self._ids(text)))
-            start = head(asked, self._instruct)
+            start = self._head(question)
             shared = [*self._prompt.prefix, *self._ids(start)]
             for number, document in enumerate(documents):
                 scores[number] = self._score(start, shared, document)

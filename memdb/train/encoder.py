@@ -15,14 +15,14 @@ untrained encoder), over the messages, keeps the space near the one it came from
 than we have.
 
     python -m memdb.train.encoder --data DATA --pool POOL --teacher RERANKER --weights MINILM --out OUT
+
+A run that was stopped goes on where it was with the same command.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memdb.activate.perspective import as_speaker
 from memdb.construct.views import dense_text
 from memdb.train import pool, talks
-from memdb.train.reranker import CrossEncoder, Tokens, forward, shared_out, write_checkpoint
+from memdb.train.reranker import CrossEncoder, Tokens, forward, note_step, shared_out
+from memdb.train.weights import Weights, trunk
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +47,6 @@ TEMPERATURE: Final = 0.05
 TEACHER_TEMPERATURE: Final = 1.5
 BATCH_WEIGHT: Final = 0.5
 STAY_WEIGHT: Final = 1.0
-CLIP: Final = 1.0
 PART: Final = 32  # texts of one run of the model
 
 
@@ -153,66 +153,40 @@ def loss(
     return torch.stack(teach).mean() + BATCH_WEIGHT * torch.stack(apart).mean() + STAY_WEIGHT * stay
 
 
-class Trainer:
-    """Student, its frozen first state, and the teacher; float32 weights of the optimizer's own."""
+class Models:
+    """The student, the frozen encoder it started as, and the teacher."""
 
-    def __init__(self, weights: Path, teacher: Path, seed: int, precision: str) -> None:
+    def __init__(self, weights: Path, teacher: Path, precision: str) -> None:
         import torch
         from safetensors.torch import load_file
-        from transformers import BertModel
 
-        torch.manual_seed(seed)
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.tokens = Tokens(weights, self.device)
-
-        def bert() -> Any:
-            made: Any = BertModel.from_pretrained(
-                weights,
-                add_pooling_layer=False,
-                attn_implementation="eager",
-                hidden_dropout_prob=0.0,
-                attention_probs_dropout_prob=0.0,
-            )
-            return made.to(self.device)
-
-        self.student, self.first, self.teacher = bert(), bert().eval(), CrossEncoder(weights).to(self.device)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.tokens = Tokens(weights, device)
+        self.student, self.first = trunk(weights).to(device), trunk(weights).to(device).eval()
+        self.teacher = CrossEncoder(weights).to(device).eval()
         stored = load_file(teacher / "model.safetensors")
         heads = ("classifier.weight", "classifier.bias")
         self.teacher.load_state_dict(
-            {name if name in heads else f"bert.{name}": one for name, one in stored.items()}, strict=False
+            {name if name in heads else f"bert.{name}": one for name, one in stored.items()}
         )
-        self.student.embeddings.requires_grad_(False)
-        self.parameters = {name: one for name, one in self.student.named_parameters() if one.requires_grad}
-        self.trained = {name: one.detach().float().clone() for name, one in self.parameters.items()}
-        for model in (self.student, self.first, self.teacher.bert):
-            model.to(getattr(torch, precision))
-        self.optimizer = torch.optim.AdamW(self.trained.values(), lr=0.0, weight_decay=0.01)
+        self._precision = getattr(torch, precision)
 
-    def step(self, batch: Sequence[Example], rate: float) -> float:
-        """One step; returns the loss."""
+    def lower(self) -> None:
+        """Go over to the precision of the run; the student's float32 weights have been copied before."""
+        for model in (self.student, self.first, self.teacher.bert):
+            model.to(self._precision)
+
+    def loss(self, batch: Sequence[Example]) -> torch.Tensor:
+        """The loss of a batch."""
         import torch
 
         texts = [text for example in batch for text in example.texts]
         pairs = [(example.question, document) for example in batch for document in example.documents]
-        with torch.inference_mode():
-            taught, before = (
-                forward(self.teacher, self.tokens, pairs),
-                encoded(self.first, self.tokens, texts),
-            )
+        with torch.no_grad():
+            taught = forward(self.teacher, self.tokens, pairs)
+            before = encoded(self.first, self.tokens, texts)
         asked = encoded(self.student, self.tokens, [example.asked for example in batch])
-        told = encoded(self.student, self.tokens, texts)
-        value = loss(asked, told, before.clone(), taught.clone(), batch)
-        self.student.zero_grad(set_to_none=True)
-        value.backward()
-        for name, parameter in self.parameters.items():
-            self.trained[name].grad = None if parameter.grad is None else parameter.grad.float()
-        torch.nn.utils.clip_grad_norm_(list(self.trained.values()), CLIP)
-        for settings in self.optimizer.param_groups:
-            settings["lr"] = rate
-        self.optimizer.step()
-        for name, parameter in self.parameters.items():
-            parameter.data.copy_(self.trained[name])
-        return float(value.item())
+        return loss(asked, encoded(self.student, self.tokens, texts), before, taught, batch)
 
 
 def train(
@@ -225,21 +199,25 @@ def train(
     epochs: int = EPOCHS,
     precision: str = "bfloat16",
 ) -> None:
-    """Train, and write log and model.safetensors into `out`."""
+    """Train, and write checkpoint, log and model.safetensors into `out`."""
+    import torch
+
     out.mkdir(parents=True, exist_ok=True)
-    trainer, start = Trainer(weights, teacher, seed, precision), time.monotonic()
-    steps, number = epochs * sum(1 for _ in batches(all_examples, seed, 0)), 0
-    with (out / "log.jsonl").open("w") as log:
-        for epoch in range(epochs):
-            for batch in batches(all_examples, seed, epoch):
-                warm = max(1, round(WARM_UP * steps))
-                share = min((number + 1) / warm, (steps - number) / max(1, steps - warm))
-                value, number = trainer.step(batch, LEARNING_RATE * share), number + 1
-                if number % 10 == 0:
-                    told = {"step": number, "of": steps, "loss": round(value, 4)}
-                    told["seconds"] = round(time.monotonic() - start)
-                    print(json.dumps(told), file=log, flush=True)
-    write_checkpoint({**trainer.student.float().state_dict(), **trainer.trained}, weights, out)
+    torch.manual_seed(seed)
+    models = Models(weights, teacher, precision)
+    held = Weights(models.student, out / "checkpoint.safetensors", rate=LEARNING_RATE, warm_up=WARM_UP)
+    models.lower()
+    held.restore()
+    per_epoch = sum(1 for _ in batches(all_examples, seed, 0))
+    with (out / "log.jsonl").open("a") as log:
+        for epoch in range(held.step // per_epoch, epochs):
+            for number, batch in enumerate(batches(all_examples, seed, epoch), epoch * per_epoch):
+                if number < held.step:
+                    continue
+                value = models.loss(batch)
+                held.advance(value, per_epoch * epochs)
+                note_step(log, held, per_epoch * epochs, value.item())
+    held.write(weights, out)
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from memdb.activate.rerank import document
 from memdb.language.clock import parse_instant
 from memdb.memory import Memory
 from memdb.models.ports import Encoder, Field
+from memdb.models.registry import load_encoder
 from memdb.train.questions import with_questions
 from memdb.train.talks import Talk, held_out, training
 
@@ -109,7 +110,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Questions with the candidates memdb retrieves for them.")
     parser.add_argument("--data", type=Path, required=True, help="folder of the training data")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("--encoder", help="name or folder of the encoder, in place of the embedded one")
     args = parser.parse_args()
+    encoder = load_encoder(args.encoder)
     args.out.mkdir(parents=True, exist_ok=True)
     asked = [
         talk if talk.questions else with_questions(talk, QUESTIONS_PER_TALK, SEED)
@@ -118,7 +121,10 @@ def main() -> None:
     with Progress() as shown:
         bar = shown.add_task("talks", total=len(asked) + len(held_out()))
         for name, talks in (("held_out", held_out()), ("training", asked)):
-            write(args.out / f"{name}.jsonl", groups(talks, step=lambda talk: shown.advance(bar)))
+            write(
+                args.out / f"{name}.jsonl",
+                groups(talks, encoder=encoder, step=lambda talk: shown.advance(bar)),
+            )
 
 
 if __name__ == "__main__":

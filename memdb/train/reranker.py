@@ -22,15 +22,15 @@ import argparse
 import json
 import random
 import re
-import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from memdb.train import pool
 from memdb.train.metrics import ndcg
 from memdb.train.names import FIRST_NAMES
+from memdb.train.weights import Weights, trunk
 
 if TYPE_CHECKING:
     import torch
@@ -45,8 +45,6 @@ HARD_DEPTH: Final = 30
 POSITIVES: Final = 3  # most of a question
 LEARNING_RATE: Final = 7e-5
 WARM_UP: Final = 0.08  # share of the steps
-WEIGHT_DECAY: Final = 0.01
-CLIP: Final = 1.0
 LOGISTIC: Final = 0.3  # weight of the binary cross-entropy
 MASKED: Final = 0.08  # share of the tokens that are masked, in place of dropout, which is slow on CPUs
 RENAMED: Final = 0.7  # share of groups whose speakers get other names
@@ -55,6 +53,7 @@ PART: Final = 24  # pairs of one run of the model
 STRIDE: Final = 16  # tokens that lengths are rounded up to
 MAX_TOKENS: Final = 160  # of a pair in training
 VALIDATED: Final = 30  # candidates that are reranked in validation
+LOGGED_STEPS: Final = 10
 CHECKPOINT_STEPS: Final = 100
 
 
@@ -72,23 +71,14 @@ class CrossEncoder:
     def __new__(cls, weights: Path) -> Any:
         """A module: token ids [n, t] and mask [n, t] to logits [n]."""
         import torch
-        from transformers import BertModel
 
         class Module(torch.nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
-                # Eager attention trains faster than the fused one on CPUs.
-                self.bert = BertModel.from_pretrained(
-                    weights,
-                    add_pooling_layer=False,
-                    attn_implementation="eager",
-                    hidden_dropout_prob=0.0,  # drawing random numbers costs a CPU more than the products
-                    attention_probs_dropout_prob=0.0,
-                )
+                self.bert = trunk(weights)
                 self.classifier = torch.nn.Linear(self.bert.config.hidden_size, 1)
                 torch.nn.init.normal_(self.classifier.weight, std=0.02)
                 torch.nn.init.zeros_(self.classifier.bias)
-                self.bert.embeddings.requires_grad_(False)
 
             def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
                 hidden = self.bert(input_ids=ids, attention_mask=mask).last_hidden_state.float()
@@ -258,94 +248,6 @@ def validate(model: Any, tokens: Tokens, groups: Sequence[pool.Group]) -> dict[s
     return {"first": sum(first) / len(first), "reranked": sum(ranked) / len(ranked)}
 
 
-class Run:
-    """The state of a training run: model, optimizer, averaged weights, step; stored as safetensors."""
-
-    def __init__(self, weights: Path, out: Path, seed: int, precision: str) -> None:
-        import torch
-
-        torch.manual_seed(seed)
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.model = CrossEncoder(weights).to(self.device).train()
-        self.parameters = {name: one for name, one in self.model.named_parameters() if one.requires_grad}
-        # The optimizer's own float32 weights, of which the model's are rounded copies.
-        self.trained = {name: one.detach().float().clone() for name, one in self.parameters.items()}
-        self.model.bert.to(getattr(torch, precision))
-        self.optimizer = torch.optim.AdamW(self.trained.values(), lr=0.0, weight_decay=WEIGHT_DECAY)
-        self.averages = {name: torch.zeros_like(one) for name, one in self.trained.items()}
-        self.averaged = 0
-        self.step = 0
-        self._file = out / "checkpoint.safetensors"
-
-    def restore(self) -> None:
-        """Go on from the checkpoint, if there is one."""
-        from safetensors import safe_open
-
-        if not self._file.is_file():
-            return
-        with safe_open(self._file, "pt") as stored:
-            self.step, self.averaged = (int(stored.metadata()[key]) for key in ("step", "averaged"))
-            for name, parameter in self.trained.items():
-                parameter.data.copy_(stored.get_tensor(f"model.{name}"))
-                self.averages[name].copy_(stored.get_tensor(f"average.{name}"))
-                self.optimizer.state[parameter] = {
-                    "step": stored.get_tensor(f"step.{name}"),
-                    "exp_avg": stored.get_tensor(f"first.{name}").to(self.device),
-                    "exp_avg_sq": stored.get_tensor(f"second.{name}").to(self.device),
-                }
-        self._round()
-
-    def save(self) -> None:
-        """Write the checkpoint beside the old one, then in its place."""
-        from safetensors.torch import save_file
-
-        tensors: dict[str, torch.Tensor] = {}
-        for name, parameter in self.trained.items():
-            state = self.optimizer.state[parameter]
-            tensors |= {
-                f"model.{name}": parameter.data,
-                f"average.{name}": self.averages[name],
-                f"step.{name}": state["step"],
-                f"first.{name}": state["exp_avg"],
-                f"second.{name}": state["exp_avg_sq"],
-            }
-        beside = self._file.with_suffix(".new")
-        save_file(tensors, beside, {"step": str(self.step), "averaged": str(self.averaged)})
-        beside.replace(self._file)
-
-    def advance(self, value: torch.Tensor, steps: int) -> None:
-        """One step of the optimizer: linear warm-up, then linear decay to nothing."""
-        import torch
-
-        warm = max(1, round(WARM_UP * steps))
-        share = min((self.step + 1) / warm, (steps - self.step) / max(1, steps - warm))
-        for settings in self.optimizer.param_groups:
-            settings["lr"] = LEARNING_RATE * share
-        self.model.zero_grad(set_to_none=True)
-        value.backward()
-        for name, parameter in self.parameters.items():
-            self.trained[name].grad = None if parameter.grad is None else parameter.grad.float()
-        torch.nn.utils.clip_grad_norm_(list(self.trained.values()), CLIP)
-        self.optimizer.step()
-        self._round()
-        self.step += 1
-        if self.step > (1 - AVERAGED) * steps:
-            self.averaged += 1
-            for name, parameter in self.trained.items():
-                self.averages[name].lerp_(parameter.data, 1 / self.averaged)
-
-    def _round(self) -> None:
-        for name, parameter in self.parameters.items():
-            parameter.data.copy_(self.trained[name])
-
-    def settle(self) -> None:
-        """Put the averaged weights in place of the last ones."""
-        if self.averaged:
-            for name, master in self.trained.items():
-                master.copy_(self.averages[name])
-            self._round()
-
-
 def train(
     groups: Sequence[pool.Group],
     held_out: Sequence[pool.Group],
@@ -357,52 +259,46 @@ def train(
     precision: str = "bfloat16",
 ) -> None:
     """Train, and write checkpoint, log and model.safetensors into `out`."""
+    import torch
+
     out.mkdir(parents=True, exist_ok=True)
-    run, usable = (
-        Run(weights, out, seed, precision),
-        [one for one in groups if one.gold or one.kind == "unanswerable"],
+    torch.manual_seed(seed)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model, tokens = CrossEncoder(weights).to(device).train(), Tokens(weights, device)
+    held = Weights(
+        model, out / "checkpoint.safetensors", rate=LEARNING_RATE, warm_up=WARM_UP, averaged=AVERAGED
     )
-    tokens = Tokens(weights, run.device)
-    run.restore()
+    model.bert.to(getattr(torch, precision))
+    held.restore()
+    usable = [one for one in groups if one.gold or one.kind == "unanswerable"]
     per_epoch = sum(1 for _ in batches(usable, seed, 0))
-    steps, start = per_epoch * epochs, time.monotonic()
     with (out / "log.jsonl").open("a") as log:
-        for epoch in range(run.step // per_epoch, epochs):
+        for epoch in range(held.step // per_epoch, epochs):
             for number, batch in enumerate(batches(usable, seed, epoch), epoch * per_epoch):
-                if number < run.step:
+                if number < held.step:
                     continue
-                logits = forward(run.model, tokens, batch.pairs, random.Random(f"{seed}:{number}"))
+                logits = forward(model, tokens, batch.pairs, random.Random(f"{seed}:{number}"))
                 value = loss(logits, batch)
-                run.advance(value, steps)
-                if run.step % 10 == 0:
-                    told = {"step": run.step, "of": steps, "loss": round(value.item(), 4)}
-                    told["seconds"] = round(time.monotonic() - start)
-                    print(json.dumps(told), file=log, flush=True)
-                if run.step % CHECKPOINT_STEPS == 0 or run.step == steps:
-                    run.save()
-            _note(log, run, validate(run.model, tokens, held_out))
-        run.settle()
-        _note(log, run, validate(run.model, tokens, held_out), averaged=run.averaged)
-    write_checkpoint({**run.model.float().state_dict(), **run.trained}, weights, out)
+                held.advance(value, per_epoch * epochs)
+                note_step(log, held, per_epoch * epochs, value.item())
+            _note(log, held, validate(model, tokens, held_out))
+        held.settle()
+        _note(log, held, validate(model, tokens, held_out), averaged=held.averaged)
+    held.write(weights, out)
 
 
-def _note(log: Any, run: Run, figures: dict[str, float], **more: int) -> None:
+def note_step(log: IO[str], held: Weights, steps: int, value: float) -> None:
+    """Log a step now and then, and store the weights."""
+    if held.step % LOGGED_STEPS == 0:
+        told = {"step": held.step, "of": steps, "loss": round(value, 4), "at": round(time.time())}
+        print(json.dumps(told), file=log, flush=True)
+    if held.step % CHECKPOINT_STEPS == 0 or held.step == steps:
+        held.save()
+
+
+def _note(log: IO[str], held: Weights, figures: dict[str, float], **more: int) -> None:
     rounded = {name: round(value, 4) for name, value in figures.items()}
-    print(json.dumps({"step": run.step, "nDCG@10": rounded, **more}), file=log, flush=True)
-
-
-def write_checkpoint(tensors: Mapping[str, torch.Tensor], weights: Path, out: Path) -> None:
-    """What `memdb.models.export` reads: the trunk's tensors by the trunk's own names, and those of a head."""
-    from safetensors.torch import save_file
-
-    named = {
-        name.removeprefix("bert."): value.detach().float().cpu().contiguous()
-        for name, value in tensors.items()
-        if not name.endswith("position_ids")
-    }
-    save_file(named, out / "model.safetensors")
-    for file in ("config.json", "tokenizer.json"):
-        shutil.copyfile(weights / file, out / file)
+    print(json.dumps({"step": held.step, "nDCG@10": rounded, **more}), file=log, flush=True)
 
 
 def main() -> None:

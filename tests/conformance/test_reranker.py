@@ -170,6 +170,20 @@ def test_what_is_beyond_the_limit_of_a_document_does_not_count(reranker: Reranke
     assert abs(one - other) < TOLERANCE
 
 
+def test_what_fits_beside_the_question_counts_to_its_last_word(reranker: Reranker) -> None:
+    """A document with as many tokens as are said to be left is read whole: its end moves the score."""
+    question = "Where is w9 then?"
+    left = reranker.document_tokens(question)
+    assert 0 < left <= reranker.max_tokens
+    assert reranker.document_tokens(question * 3) <= left
+    filling = "w1 w2 "
+    times = (left - 2 - reranker.count_tokens(" w9")) // reranker.count_tokens(filling)
+    while reranker.count_tokens(filling * times + "w9") > left:
+        times -= 1
+    same, other = reranker.score(question, [filling * times + "w8", filling * times + "w9"])
+    assert same != other
+
+
 def test_a_long_question_does_not_hide_the_document(reranker: Reranker) -> None:
     question = "Ana cat train w1 " * 3000
     assert np.ptp(reranker.score(question, ["w1 w2 Ana", "w5 w6 w7 cat train", "dog"])) > TOLERANCE

@@ -27,6 +27,10 @@ class Letters:
     name = "letters"
     sha256 = "0" * 64
     max_tokens = 4
+    dimension = 2
+
+    def encode(self, texts: Sequence[str], *, kind: Kind = "document") -> NDArray[np.float32]:
+        return np.array([vectors.mean(axis=0) for vectors in self.token_vectors(texts)], np.float32)
 
     def count_tokens(self, text: str) -> int:
         return len(text)
@@ -57,6 +61,7 @@ def test_it_bears_its_encoders_name_and_digest() -> None:
     assert (reranker.name, reranker.sha256) == ("late-interaction:letters", "0" * 64)
     assert (reranker.max_tokens, reranker.fields) == (4, ("fact", "source"))
     assert reranker.count_tokens("abc") == 3
+    assert reranker.document_tokens("abc") == 4, "a question takes nothing from the document"
 
 
 def test_slices_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,41 +11,11 @@ import pytest
 
 from memdb.train import pool, reranker
 from memdb.train.reranker import Batch
+from memdb.train.weights import Weights
+from tests.train.conftest import WORDS
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
-transformers = pytest.importorskip("transformers", reason="the train extra is not installed")
-
-WORDS = (
-    "[PAD] [UNK] [CLS] [SEP] [MASK] what is the cat dog called grey source ana ben biscuit rex : . ?".split()
-)
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of two layers of 16 units and a tokenizer of a few words."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-
-    folder = tmp_path_factory.mktemp("weights")
-    torch.manual_seed(1)
-    config = transformers.BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-    )
-    transformers.BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-    tokenizer = Tokenizer(
-        models.WordLevel({word: place for place, word in enumerate(WORDS)}, unk_token="[UNK]")
-    )
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    ends = [("[CLS]", 2), ("[SEP]", 3)]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=ends
-    )
-    tokenizer.save(str(folder / "tokenizer.json"))
-    return folder
+pytest.importorskip("transformers", reason="the train extra is not installed")
 
 
 def group(question: str, answer: str, *others: str, talk: str = "own", kind: str = "single") -> pool.Group:
@@ -171,18 +141,18 @@ def test_training_learns_and_a_stopped_run_goes_on_to_the_same_weights(
     whole = trained(weights, tmp_path / "whole")
     log = [json.loads(line) for line in (tmp_path / "whole" / "log.jsonl").read_text().splitlines()]
     assert log[-1]["nDCG@10"]["reranked"] == 1.0
-    advance, left = reranker.Run.advance, [5]
+    advance, left = Weights.advance, [5]
 
-    def stopped(run: reranker.Run, value: Any, steps: int) -> None:
+    def stopped(run: Weights, value: Any, steps: int) -> None:
         if not left[0]:
             raise KeyboardInterrupt
         left[0] -= 1
         advance(run, value, steps)
 
-    monkeypatch.setattr(reranker.Run, "advance", stopped)
+    monkeypatch.setattr(Weights, "advance", stopped)
     with pytest.raises(KeyboardInterrupt):
         trained(weights, tmp_path / "halves")
-    monkeypatch.setattr(reranker.Run, "advance", advance)
+    monkeypatch.setattr(Weights, "advance", advance)
     halves = trained(weights, tmp_path / "halves")
     assert set(halves) == set(whole)
     assert all(torch.allclose(halves[name], whole[name], atol=1e-6) for name in whole)
