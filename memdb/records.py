@@ -180,6 +180,62 @@ class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
         return self.evidence[index]
 
 
+class LocalGraph(msgspec.Struct, frozen=True, kw_only=True):
+    """The triples of a working memory as a directed graph (QGMem equation 5).
+
+    `nodes` are labels of subjects and objects as they were first met, in that order. Edge i leads from node
+    `sources[i]` to node `targets[i]`, and `relations[i]` is its predicate.
+    """
+
+    nodes: tuple[str, ...] = ()
+    sources: tuple[int, ...] = ()
+    targets: tuple[int, ...] = ()
+    relations: tuple[str, ...] = ()
+
+
+class Citation(msgspec.Struct, frozen=True, kw_only=True):
+    """A label that an answer names, `MU1` or `F1`, and the messages that the piece of evidence rests on."""
+
+    label: str
+    rank: int
+    source: tuple[Message, ...]
+
+
+class Sentence(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence of an answer; `supported` says whether the evidence says what it says."""
+
+    text: str
+    supported: bool
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer to a question, and what it rests on.
+
+    `text` is never empty: where `abstained`, it says that the memory holds no answer. `reasoning_path` is what
+    the backbone gave as its reason, empty without one. `citations` are the labels it names that exist, in
+    `unknown_labels` those that do not. `sentences` are those of `text`. `confidence` is the probability that
+    the memory holds the answer, 0 where the text is not supported. `graph_mode` is "token" when the backbone
+    read a graph token, "text" when it read the text alone, "none" when there was no backbone and the text is
+    a span of what was said. `timings_s` are seconds by step, `prompt_tokens`, `cached_tokens` and
+    `completion_tokens` the backbone's.
+    """
+
+    text: str
+    evidence: tuple[Evidence, ...] = ()
+    reasoning_path: str = ""
+    citations: tuple[Citation, ...] = ()
+    unknown_labels: tuple[str, ...] = ()
+    sentences: tuple[Sentence, ...] = ()
+    abstained: bool = False
+    confidence: float = 0.0
+    method: Literal["qgmem"] = "qgmem"
+    graph_mode: Literal["token", "text", "none"] = "none"
+    timings_s: dict[str, float] = {}
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+
 class Added(msgspec.Struct, frozen=True, kw_only=True):
     """What one `add` did.
 

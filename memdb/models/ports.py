@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, Protocol, get_args, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -15,6 +15,8 @@ Kind = Literal["document", "query"]
 # The parts of a rerank document, in their order (QGMem section III-B2).
 Field = Literal["fact", "source", "entities", "locations", "fact_time", "utterance_time", "state_trajectory"]
 FIELDS: Final[tuple[Field, ...]] = get_args(Field)
+
+OnText = Callable[[str], None]
 
 ROLES = ("system", "user", "assistant")
 MAX_ROOT_REFS = 16  # from one root `$ref` to the next
@@ -150,6 +152,18 @@ class Turn(msgspec.Struct, frozen=True):
     text: str
 
 
+class SoftToken(NamedTuple):
+    """A row of a model's embedding space that stands in a prompt, where no text stands for it.
+
+    `row` is float32 [embedding_width]; `at` are the characters of turn `turn` that come before it (QGMem
+    section III-C3: directly before the serialised memory).
+    """
+
+    row: NDArray[np.float32]
+    turn: int
+    at: int
+
+
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """What a backbone wrote, and what it cost.
 
@@ -195,9 +209,17 @@ class Backbone(Protocol):
         ...
 
     def complete(
-        self, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, object] | None = None
+        self,
+        turns: Sequence[Turn],
+        *,
+        max_tokens: int,
+        schema: Mapping[str, object] | None = None,
+        on_text: OnText | None = None,
     ) -> Completion:
         """The model's answer to `turns`, at temperature 0: the same turns give the same text.
+
+        `on_text` is told the text piece by piece as it is written, whole characters only; what it raises
+        ends the writing and is raised here.
 
         With `schema` (JSON Schema) the text is a JSON document of that shape as far as the model was not cut
         off, where the backbone can constrain it; what it cannot constrain, the caller has to check anyway.
@@ -211,6 +233,86 @@ class Backbone(Protocol):
 
     def close(self) -> None:
         """Give back what the model holds."""
+        ...
+
+
+@runtime_checkable
+class EmbeddingBackbone(Backbone, Protocol):
+    """A backbone that also reads rows of its embedding space, not only tokens."""
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the model file: soft tokens are made for one model."""
+        ...
+
+    @property
+    def embedding_width(self) -> int:
+        """Components of a row of the embedding space."""
+        ...
+
+    def complete(
+        self,
+        turns: Sequence[Turn],
+        *,
+        max_tokens: int,
+        schema: Mapping[str, object] | None = None,
+        on_text: OnText | None = None,
+        soft: SoftToken | None = None,
+    ) -> Completion:
+        """See `Backbone.complete`. The text of the soft token's turn is tokenised in two halves, before it and
+        after it.
+
+        Raises InputError also for a soft token of another width, with a component that is no finite number,
+        or at a place the turns do not have.
+        """
+        ...
+
+
+@runtime_checkable
+class GraphEncoder(Protocol):
+    """A graph in, one row of a backbone's embedding space out: relation-aware layers, mean pooling and the
+    projector (QGMem equations 6 and 7). Safe to share between threads.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the model is called."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the model file."""
+        ...
+
+    @property
+    def encoder_sha256(self) -> str:
+        """Of the encoder whose vectors nodes and relations have to be."""
+        ...
+
+    @property
+    def backbone_sha256(self) -> str:
+        """Of the backbone in whose embedding space the row is."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Components of the vector of a node or a relation."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Components of the row."""
+        ...
+
+    def row(
+        self, nodes: NDArray[np.float32], edges: NDArray[np.int64], relations: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """float32 [width] of a graph: `nodes` [n, dimension], `edges` [2, e] source over target, `relations`
+        [e, dimension] of the edges, in their order. The order of the edges does not matter.
+
+        Raises InputError for other shapes, no nodes, an edge that leads nowhere; ModelError when the model
+        cannot run or gives what is no finite number.
+        """
         ...
 
 
