@@ -6,6 +6,7 @@ from string import Template
 from typing import Final
 
 from memdb.generate.prompts import prompt
+from memdb.language.cleaning import cleaned
 from memdb.models.ports import Turn
 
 _MEMORY: Final = "$memory"
@@ -27,6 +28,6 @@ def answer_turns(question: str, question_time: str | None, memory: str) -> tuple
     """
     told = prompt("answer")
     before, _, after = told.user.partition(_MEMORY)
-    asked = Template(after).substitute(question=question, question_time=question_time or NO_TIME)
+    asked = Template(after).substitute(question=cleaned(question), question_time=question_time or NO_TIME)
     turns = [Turn("system", told.system), Turn("user", before + memory + asked)]
     return turns, (1, len(before))
