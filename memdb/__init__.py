@@ -25,6 +25,7 @@ from memdb.errors import (
 )
 from memdb.records import (
     Added,
+    Answer,
     Built,
     Evidence,
     Interval,
@@ -40,11 +41,13 @@ from memdb.version import __version__
 
 if TYPE_CHECKING:
     from memdb.activate.retrieve import CHANNELS
-    from memdb.memory import Memory, open
+    from memdb.memory import Memory
     from memdb.models.registry import load_backbone
+    from memdb.opening import open
 
 __all__ = [
     "Added",
+    "Answer",
     "Built",
     "CHANNELS",
     "CannotOpen",
@@ -76,7 +79,7 @@ _LATE = {
     "CHANNELS": "memdb.activate.retrieve",
     "Memory": "memdb.memory",
     "load_backbone": "memdb.models.registry",
-    "open": "memdb.memory",
+    "open": "memdb.opening",
 }
 
 

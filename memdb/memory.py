@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self, Unpack, overload
 
 import msgspec
 
@@ -17,24 +17,28 @@ from memdb.activate.follow import Followed, follow
 from memdb.activate.parse import parse_question
 from memdb.activate.parse_by_model import parse_by_model
 from memdb.activate.recall import Reader, Wish, recall
-from memdb.activate.working_memory import as_text, estimated_tokens
+from memdb.activate.working_memory import estimated_tokens, serialised
 from memdb.construct import build as construct_build
 from memdb.construct import pipeline
 from memdb.construct import reembed as construct_reembed
 from memdb.construct import traces as construct_traces
-from memdb.construct.admit import admit, batches, name, scope_of, within
+from memdb.construct.admit import admit, batches, named, scope_of, within
 from memdb.construct.build import ByModel, ByRules
 from memdb.construct.derive import Derivation
 from memdb.construct.extract import Prompts
-from memdb.construct.plan import Place, Vectors
+from memdb.construct.plan import Place, Vectors, vectors_of_another
 from memdb.construct.relation import readings
+from memdb.generate import qgmem
 from memdb.generate.prompts import prompt
+from memdb.generate.qgmem import GRAPH_MODES, METHODS, Asking, Generator, How
+from memdb.generate.stream import AnswerStream
 from memdb.language.clock import parse_instant
-from memdb.models.ports import Backbone, Encoder, Reranker
-from memdb.models.registry import as_backbone, late_reranker, load_encoder
+from memdb.models.ports import Backbone, Encoder, GraphEncoder, Reranker
+from memdb.models.registry import as_backbone
 from memdb.records import (
     About,
     Added,
+    Answer,
     Built,
     Instant,
     Message,
@@ -67,12 +71,14 @@ class Memory:
         scope: Scope | None,
         backbone: Backbone | None,
         reranker: Callable[[], Reranker | None],
+        graph_encoder: GraphEncoder | None = None,
     ) -> None:
         self._database = database
         self._vectors = vectors
         self._backbone = backbone
         self._scope = scope
         self._reranker = reranker
+        self._graph_encoder = graph_encoder
 
     @property
     def path(self) -> Path:
@@ -110,7 +116,7 @@ class Memory:
 
         Raises `MessageError` for a message that cannot be stored, `ScopeError`, `ReadOnly`.
         """
-        place = Place(self._one_scope(scope), *_named(source, session))
+        place = Place(self._one_scope(scope), *named(source, session))
         done = [Added(session=place.session, ids=())]
         for batch in batches(messages):
             given = sum(len(added.ids) for added in done)
@@ -147,7 +153,7 @@ class Memory:
         """
         reading = self._reading_scope(scope)
         if session is not None:
-            source, session = _named(source, session)
+            source, session = named(source, session)
             self.windows(session, source=source, scope=scope)  # raises where there is none
         chosen = self._backbone if backbone is None else as_backbone(backbone)
         prompts = Prompts(prompt("units"), prompt("indexes"))
@@ -173,7 +179,7 @@ class Memory:
         """
         reading = self._reading_scope(scope)
         if session is not None:
-            source, session = _named(source, session)
+            source, session = named(source, session)
         with self._database.reader() as connection:
             found = store_windows.windows(connection, reading, session, source)
         if session is not None and not found:
@@ -209,16 +215,66 @@ class Memory:
         own.
         """
         text = asked.question_text(question)
-        wish = Wish(
-            k=asked.count(k),
-            scope=self._reading_scope(scope),
-            as_of=None if as_of is None else asked.keys_until(as_of),
+        wish = self._wish(k, scope, as_of)._replace(
             channels=asked.chosen_channels(channels),
             neighbours=asked.reach(neighbours),
             rerank_depth=asked.depth(rerank_depth),
         )
         query = self._parsed(text, parse_instant(at) if at is not None else None, parser)
         return recall(self._reading(self._now()), query, wish)
+
+    @overload
+    def ask(
+        self,
+        question: str,
+        at: Moment | None = None,
+        *,
+        stream: Literal[False] = False,
+        **how: Unpack[How],
+    ) -> Answer: ...
+
+    @overload
+    def ask(
+        self, question: str, at: Moment | None = None, *, stream: Literal[True], **how: Unpack[How]
+    ) -> AnswerStream: ...
+
+    def ask(
+        self,
+        question: str,
+        at: Moment | None = None,
+        *,
+        method: str = "qgmem",
+        k: int = settings.TOP_K,
+        scope: Scope | str | None = None,
+        as_of: Moment | None = None,
+        budget_tokens: int = settings.CONTEXT_TOKENS,
+        graph_mode: str = "token",
+        stream: bool = False,
+    ) -> Answer | AnswerStream:
+        """The answer to a question, with its sources (QGMem section III).
+
+        The memory's backbone answers from the working memory of at most `budget_tokens`. In front of it, it
+        reads the working memory's graph as one token, if the memory was opened with a graph encoder;
+        `graph_mode` "text" leaves the token out. Without a backbone the answer is the span of the evidence
+        that fits the question. Where the memory does not seem to hold the answer, it says so and is
+        `abstained`. `at`, `k`, `scope` and `as_of` are those of `recall`. With `stream`, an `AnswerStream`
+        gives the text piece by piece.
+
+        Raises what `recall` raises, `ModelUnavailable` and `ModelError` when the backbone cannot answer.
+        """
+        text, instant = asked.question_text(question), None if at is None else parse_instant(at)
+        wish = self._wish(k, scope, as_of)
+        asking = Asking(
+            query=self._parsed(text, instant, "rules"),
+            question_time=None if instant is None else instant.text,
+            budget_tokens=asked.budget(budget_tokens),
+            graph_mode=asked.one_of(graph_mode, GRAPH_MODES, "graph_mode"),
+        )
+        asked.one_of(method, METHODS, "method")
+        vectors = self._now()
+        generator = Generator(self._backbone, self._graph_encoder, vectors.own)
+        make = partial(qgmem.ask, self._reading(vectors), generator, asking, wish)
+        return AnswerStream(make) if stream else make()
 
     def context(
         self,
@@ -240,7 +296,7 @@ class Memory:
         """
         found = self.recall(question, k, scope=scope, at=at, as_of=as_of)
         count = count_tokens or (self._backbone.count_tokens if self._backbone else estimated_tokens)
-        return as_text(found, budget_tokens, count)
+        return serialised(found, budget_tokens, count).text
 
     def trace(
         self, relation: str, *, scope: Scope | str | None = None, as_of: Moment | None = None
@@ -319,7 +375,7 @@ class Memory:
         self, session: str, *, source: str = "", scope: Scope | str | None = None
     ) -> tuple[Message, ...]:
         """The messages of each session of that name the scope sees. `InputError` if there is none."""
-        source, session = _named(source, session)
+        source, session = named(source, session)
         with self._database.reader() as connection:
             found = rows.session_messages(connection, self._reading_scope(scope), source, session)
         if not found:
@@ -378,6 +434,14 @@ class Memory:
             warnings.warn(told, errors.MemdbWarning, stacklevel=3)
         return query
 
+    def _wish(self, k: int, scope: Scope | str | None, as_of: Moment | None) -> Wish:
+        return Wish(
+            k=asked.count(k),
+            scope=self._reading_scope(scope),
+            as_of=None if as_of is None else asked.keys_until(as_of),
+            rerank_depth=settings.RERANK_DEPTH,
+        )
+
     def _reading(self, vectors: Vectors) -> Reader:
         return Reader(self._database, vectors.encoder, vectors.scale, self._reranker)
 
@@ -390,7 +454,7 @@ class Memory:
         if before.encoder is not None and now.encoder is None:
             with self._database.reader() as connection:
                 made = schema.read_made(connection, self.path)
-            warnings.warn(_of_another(self.path, made, now.own), errors.MemdbWarning, stacklevel=3)
+            warnings.warn(vectors_of_another(self.path, made, now.own), errors.MemdbWarning, stacklevel=3)
         return now
 
     def _build_added(self, backbone: Backbone, place: Place) -> None:
@@ -423,53 +487,6 @@ class Memory:
         return self._scope if scope is None else within(self._scope, scope_of(scope))
 
 
-def open(
-    path: str | bytes | os.PathLike[str],
-    *,
-    scope: Scope | str | None = None,
-    read_only: bool = False,
-    create: bool = True,
-    encoder: Encoder | str | Path | None = None,
-    backbone: Backbone | None = None,
-    reranker: Reranker | str | Path | None = None,
-    busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
-) -> Memory:
-    """Open a memory file, and make it if there is none.
-
-    `scope` says whose memory is written and read: a `Scope`, a user's name, or `"*"` for reading everyone's;
-    without one, only what belongs to nobody in particular is seen. `encoder` is an encoder, or the name or
-    folder of one; by default the embedded one. A file made by another encoder keeps its vectors and is
-    searched by words alone, until `reembed`. `backbone` is the language model that builds memory
-    (`memdb.load_backbone`); it is the caller's to close. `reranker` is a reranker, or the name or folder of
-    one (`load_reranker`); by default the embedded one. "late-interaction" compares with the encoder's token
-    vectors, "linear" weighs the channels' scores.
-
-    Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
-    `ModelDamaged`.
-    """
-    chosen = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
-    own = Scope() if scope is None else scope_of(scope)
-    late = late_reranker(reranker, chosen)
-    database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
-    try:
-        made = schema.prepare(database, schema.made_by(chosen))
-    except BaseException:
-        database.close()
-        raise
-    usable = (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension)
-    if not usable:
-        warnings.warn(_of_another(database.path, made, chosen), errors.MemdbWarning, stacklevel=2)
-    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late)
-
-
-def _of_another(path: Path, made: schema.Made, own: Encoder) -> str:
-    return (
-        f"the vectors of {path} are of the encoder {made.encoder_name} ({made.encoder_sha256[:8]}), not "
-        f"{own.name} ({own.sha256[:8]}): searching by words alone, adding without vectors; to make vectors "
-        "anew call reembed(), or memdb reembed FILE"
-    )
-
-
 def _no_session(session: str) -> errors.InputError:
     return errors.InputError(f"there is no session {session!r}", hint="sessions() and `memdb show` list them")
 
@@ -477,9 +494,3 @@ def _no_session(session: str) -> errors.InputError:
 def _warn(told: Iterable[str], *, stacklevel: int = 3) -> None:
     for warning in told:
         warnings.warn(warning, errors.MemdbWarning, stacklevel=stacklevel)
-
-
-def _named(source: str, session: str) -> tuple[str, str]:
-    if not isinstance(source, str) or not isinstance(session, str):
-        raise errors.InputError("session and source are texts", hint="give a str")
-    return name(source or None, "source") or "", name(session, "session") or ""

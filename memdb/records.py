@@ -211,13 +211,12 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer to a question, and what it rests on.
 
-    `text` is never empty: where `abstained`, it says that the memory holds no answer. `reasoning_path` is what
-    the backbone gave as its reason, empty without one. `citations` are the labels it names that exist, in
+    `text` is never empty: where `abstained`, it says that the memory holds no answer. `reasoning_path` is
+    what the backbone gave as its reason, empty without one. `citations` are the labels it names that exist,
     `unknown_labels` those that do not. `sentences` are those of `text`. `confidence` is the probability that
-    the memory holds the answer, 0 where the text is not supported. `graph_mode` is "token" when the backbone
-    read a graph token, "text" when it read the text alone, "none" when there was no backbone and the text is
-    a span of what was said. `timings_s` are seconds by step, `prompt_tokens`, `cached_tokens` and
-    `completion_tokens` the backbone's.
+    the memory holds the answer, less where a part of the text is not supported. `graph_mode` is "token" when
+    the backbone read a graph token, "text" when it read the text alone, "none" when it was not asked: then
+    the text is a span of what was said. `timings_s` are seconds by step; the tokens are the backbone's.
     """
 
     text: str

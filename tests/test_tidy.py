@@ -24,6 +24,7 @@ LEVELS = [
     {"construct", "activate"},
     {"generate"},
     {"memory"},
+    {"opening"},
     {"train", "importers"},
     {"serve"},
     {"__main__"},

@@ -49,6 +49,20 @@ def depth(wished: int | None) -> int:
     return wished
 
 
+def budget(tokens: int) -> int:
+    """How many tokens the serialised working memory may have. Raises `InputError`."""
+    if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
+        raise errors.InputError(f"budget_tokens is {tokens!r}", hint="give a number of tokens, from 1")
+    return tokens
+
+
+def one_of(given: str, allowed: Sequence[str], name: str) -> str:
+    """A choice by its name. Raises `InputError`."""
+    if given not in allowed:
+        raise errors.InputError(f"{name} is {given!r}", hint=f"choose from {', '.join(allowed)}")
+    return given
+
+
 def chosen_channels(channels: Sequence[str] | None) -> tuple[str, ...]:
     """The channels to search, all of them by default. Raises `InputError`."""
     if channels is None:

@@ -154,3 +154,10 @@ def _instant(message: Message, position: int) -> Instant | None:
         return parse_instant(message.said_at)
     except errors.TimeError as error:
         raise errors.MessageError(f"said_at: {error.message}", position=position, hint=error.hint) from error
+
+
+def named(source: str, session: str) -> tuple[str, str]:
+    """The source and the session's name as they are stored. Raises InputError."""
+    if not isinstance(source, str) or not isinstance(session, str):
+        raise errors.InputError("session and source are texts", hint="give a str")
+    return name(source or None, "source") or "", name(session, "session") or ""

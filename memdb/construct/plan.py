@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -257,3 +258,12 @@ def _plan_labels(
     names = list(dict.fromkeys(name for _, name in new))
     codes = dict(zip(names, vectors.codes(vectors.encode(names), len(names)), strict=True))
     return {(axis, name): code for axis, name in new if (code := codes[name]) is not None}
+
+
+def vectors_of_another(path: Path, made: schema.Made, own: Encoder) -> str:
+    """What is said of a file whose vectors are not of the encoder in use."""
+    return (
+        f"the vectors of {path} are of the encoder {made.encoder_name} ({made.encoder_sha256[:8]}), not "
+        f"{own.name} ({own.sha256[:8]}): searching by words alone, adding without vectors; to make vectors "
+        "anew call reembed(), or memdb reembed FILE"
+    )

@@ -92,9 +92,7 @@ class Support:
         rest, at = "", 0
         for time in times_of(text, instant):
             rest, at = f"{rest}{text[at : time.start_char]} ", time.end_char
-            self._times.append(time.interval)
-            self._said.update(stem(term) for term in _date_words(time.interval).split())
-            self._said.update(_date_words(time.interval).split())
+            self.say_time(time.interval)
         self._unread.update(document_terms(rest + text[at:]).split())
         if _NO.match(text):
             self._clauses += [(stems, True) for stems in self._asked]
@@ -109,6 +107,13 @@ class Support:
                     self._asked.append(stems)
                 else:
                     self._clauses.append((stems, denies(clause)))
+
+    def say_time(self, interval: Interval) -> None:
+        """Count the days of an interval as spoken of, in whatever way they are written."""
+        self._times.append(interval)
+        words = _date_words(interval).split()
+        self._said.update(words)
+        self._said.update(map(stem, words))
 
     @property
     def speaks_to_somebody(self) -> bool:
@@ -207,4 +212,6 @@ def support_of(cited: Sequence[Admitted], participants: Sequence[str]) -> Suppor
 
 def _date_words(interval: Interval) -> str:
     days = (interval.start, interval.end)
-    return " ".join(f"{d.year} {_MONTHS[d.month - 1]} {d.month} {d.day} {_DAYS[d.weekday()]}" for d in days)
+    return " ".join(
+        f"{d.year} {_MONTHS[d.month - 1]} {d.month} {d:%m} {d.day} {d:%d} {_DAYS[d.weekday()]}" for d in days
+    )

@@ -259,8 +259,8 @@ class EmbeddingBackbone(Backbone, Protocol):
         on_text: OnText | None = None,
         soft: SoftToken | None = None,
     ) -> Completion:
-        """See `Backbone.complete`. The text of the soft token's turn is tokenised in two halves, before it and
-        after it.
+        """See `Backbone.complete`. The text of the soft token's turn is tokenised in two halves, what comes
+        before it and what comes after.
 
         Raises InputError also for a soft token of another width, with a component that is no finite number,
         or at a place the turns do not have.

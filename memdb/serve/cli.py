@@ -408,9 +408,9 @@ def _scope(options: dict[str, Any]) -> Scope | str:
 def _open(
     file: Path, scope: Scope | str, *, encoder: str | None, writing: bool = False, create: bool = False
 ) -> Memory:
-    from memdb import memory
+    from memdb import opening
 
-    return memory.open(file, scope=scope, read_only=not writing, create=create, encoder=encoder)
+    return opening.open(file, scope=scope, read_only=not writing, create=create, encoder=encoder)
 
 
 def _open_without_model(file: Path) -> Memory:
@@ -422,11 +422,11 @@ def _open_without_model(file: Path) -> Memory:
 
 def _open_silently(file: Path, **options: Any) -> Memory:
     """Everyone's memory, whoever made its vectors."""
-    from memdb import memory
+    from memdb import opening
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MemdbWarning)
-        return memory.open(file, scope="*", create=False, **options)
+        return opening.open(file, scope="*", create=False, **options)
 
 
 def _stdin_text() -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memdb
-from memdb.activate.working_memory import CLOSING, OPENING, as_text, collapse, estimated_tokens
+from memdb.activate.working_memory import CLOSING, OPENING, collapse, estimated_tokens, serialised
 from memdb.errors import InputError
 from memdb.records import Evidence, Interval, Message, Query, Trace, Triple, Unit, WorkingMemory
 from tests.conftest import OpenMemory
@@ -58,7 +58,7 @@ def test_clusters_stand_by_their_best_rank_and_facts_once() -> None:
         said("I live in Oslo.", 3, said_at="2021-06-01", facts=(OSLO,), superseded=True),
         traces=(HOME,),
     )
-    assert as_text(memory, 1_000, words).splitlines() == [
+    assert serialised(memory, 1_000, words).text.splitlines() == [
         *OPENING.splitlines(),
         "Evidence Clusters:",
         "[C1] relation: Ana | lives in",
@@ -76,10 +76,10 @@ def test_clusters_stand_by_their_best_rank_and_facts_once() -> None:
 
 def test_what_is_in_no_trace_stands_alone_and_no_facts_are_no_heading() -> None:
     span = (Interval(dt.date(2023, 5, 1), dt.date(2023, 5, 31), "month"),)
-    text = as_text(working(said("Hello.", 1), said("In May.", 2, fact_time=span)), 1_000, words)
+    text = serialised(working(said("Hello.", 1), said("In May.", 2, fact_time=span)), 1_000, words).text
     assert "[C1]\n  MU1: Ana: Hello.\n[C2]\n  MU2 (fact_time: 2023-05-01..2023-05-31): Ana: In May.\n" in text
     assert "Facts:" not in text
-    assert as_text(working(), 1_000, words) == ""
+    assert serialised(working(), 1_000, words).text == ""
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_is_in_no_trace_stands_alone_and_no_facts_are_no_heading() -> None:
 def test_nothing_that_was_said_ends_the_quotation_or_makes_a_line(hostile: str) -> None:
     trace = msgspec.structs.replace(HOME, relation_text=hostile, trajectory=hostile)
     one = said(hostile, 1, speaker=hostile, said_at=hostile, facts=(fact(hostile, hostile, hostile, "7"),))
-    text = as_text(working(one, traces=(trace,)), 10_000, words)
+    text = serialised(working(one, traces=(trace,)), 10_000, words).text
     lines = text.splitlines()
     assert [line.split()[0] for line in lines[2:]] == [
         "Evidence", "[C1]", "trajectory:", "MU1", "Facts:", "F1:", CLOSING,
@@ -109,23 +109,23 @@ def test_nothing_that_was_said_ends_the_quotation_or_makes_a_line(hostile: str) 
 @given(st.integers(0, 200), st.lists(st.integers(1, 60), max_size=8))
 def test_the_budget_holds_and_rank_decides(budget: int, lengths: list[int]) -> None:
     evidence = [said("w " * length + str(rank), rank) for rank, length in enumerate(lengths, 1)]
-    text = as_text(working(*evidence), budget, words)
+    text = serialised(working(*evidence), budget, words).text
     assert words(text) <= budget
     if "[…]" in text:  # the best piece alone, cut
         return
     told = [one for one in evidence if one.text.split()[-1] + "\n" in text]
     for left_out in (one for one in evidence if one not in told):
         before = [one for one in told if one.rank < left_out.rank]
-        assert words(as_text(working(*before, left_out), 10**6, words)) > budget
+        assert words(serialised(working(*before, left_out), 10**6, words).text) > budget
 
 
 def test_the_best_piece_is_cut_rather_than_lost() -> None:
     long = said("word " * 500, 1)
-    text = as_text(working(long, said("short", 2)), 60, words)
+    text = serialised(working(long, said("short", 2)), 60, words).text
     assert words(text) <= 60
     assert "word word" in text
     assert "[…]" in text
-    assert as_text(working(long), 10, words) == ""
+    assert serialised(working(long), 10, words).text == ""
 
 
 def test_what_is_said_again_is_one_piece_with_all_its_sources() -> None:

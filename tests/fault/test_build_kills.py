@@ -105,7 +105,7 @@ def test_a_build_that_is_killed_and_begun_again_ends_in_the_same_rows(
 @pytest.fixture(params=KINDS, ids=["an i/o error once", "a full disk for good"])
 def disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingDisk]:
     disk = FailingDisk("memdb-failing-build", *request.param)
-    monkeypatch.setattr("memdb.memory.Database", functools.partial(Database, vfs="memdb-failing-build"))
+    monkeypatch.setattr("memdb.opening.Database", functools.partial(Database, vfs="memdb-failing-build"))
     yield disk
     disk.unregister()
 

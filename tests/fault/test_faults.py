@@ -37,7 +37,7 @@ KINDS = [(apsw.IOError, False), (apsw.FullError, True)]
 def disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingDisk]:
     """The disk that `memdb.open` uses in this test."""
     disk = FailingDisk("memdb-failing", *request.param)
-    monkeypatch.setattr("memdb.memory.Database", functools.partial(Database, vfs="memdb-failing"))
+    monkeypatch.setattr("memdb.opening.Database", functools.partial(Database, vfs="memdb-failing"))
     yield disk
     disk.unregister()
 
@@ -188,7 +188,7 @@ def test_losing_power_at_any_moment_loses_nothing_reported(
 
     disk.after = remember
     with monkeypatch.context() as patched:
-        patched.setattr("memdb.memory.Database", functools.partial(Database, vfs="memdb-forgetful"))
+        patched.setattr("memdb.opening.Database", functools.partial(Database, vfs="memdb-forgetful"))
         memory = open_here(tmp_path / "memory.memdb")
         for reported, batch in enumerate([SAID[:2], SAID[2:3], SAID[3:]]):  # noqa: B007
             memory.add(batch)

@@ -158,7 +158,7 @@ def test_one_that_is_killed_again_and_again_ends_in_the_same_rows(
 @pytest.fixture(params=KINDS, ids=["an i/o error once", "a full disk for good"])
 def disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingDisk]:
     disk = FailingDisk("memdb-failing-reembed", *request.param)
-    monkeypatch.setattr("memdb.memory.Database", functools.partial(Database, vfs="memdb-failing-reembed"))
+    monkeypatch.setattr("memdb.opening.Database", functools.partial(Database, vfs="memdb-failing-reembed"))
     yield disk
     disk.unregister()
 
@@ -205,7 +205,7 @@ def test_losing_power_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     states: dict[tuple[tuple[str, bytes], ...], bool] = {}
     seen = 0
     with monkeypatch.context() as patched:
-        patched.setattr("memdb.memory.Database", functools.partial(Database, vfs="memdb-forgetful-reembed"))
+        patched.setattr("memdb.opening.Database", functools.partial(Database, vfs="memdb-forgetful-reembed"))
         with memdb.open(path, encoder=OLD) as memory:
             memory.add(TALK[:5], session="s")
         before = everything(path)

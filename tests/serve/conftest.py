@@ -35,7 +35,7 @@ INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Runs the command in this process; the encoder is a fake one."""
-    monkeypatch.setattr("memdb.memory.load_encoder", lambda *_: HashEncoder())
+    monkeypatch.setattr("memdb.opening.load_encoder", lambda *_: HashEncoder())
 
     def run(*args: object, stdin: str | bytes | None = None, **options: Any) -> Result:
         result = CliRunner().invoke(commands, [str(arg) for arg in args], input=stdin, **options)

@@ -13,7 +13,7 @@ from memdb.records import Message
 
 @pytest.fixture
 def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("memdb.memory.load_encoder", lambda spec: HashEncoder(64))
+    monkeypatch.setattr("memdb.opening.load_encoder", lambda spec: HashEncoder(64))
     path = tmp_path / "talk.memdb"
     with memdb.open(path) as memory:
         memory.add(

@@ -201,7 +201,7 @@ def test_show_one_session(cli, file):
 
 
 def test_show_needs_no_model(cli, file, monkeypatch):
-    monkeypatch.setattr("memdb.memory.load_encoder", lambda *_: pytest.fail("loaded a model"))
+    monkeypatch.setattr("memdb.opening.load_encoder", lambda *_: pytest.fail("loaded a model"))
     assert cli("show", file).exit_code == 0
     assert cli("verify", file).exit_code == 0
 
@@ -236,7 +236,7 @@ def test_a_file_too_damaged_to_open_is_a_problem(cli, file, monkeypatch):
     def damaged(*_: object, **__: object) -> None:
         raise memdb.Damaged("the file is damaged", hint="restore a backup")
 
-    monkeypatch.setattr("memdb.memory.open", damaged)
+    monkeypatch.setattr("memdb.opening.open", damaged)
     result = cli("verify", file, "--json")
     assert result.exit_code == 3
     assert json.loads(result.stdout)["problems"] == [{"check": "open", "detail": "the file is damaged"}]

@@ -27,7 +27,7 @@ Cli = Callable[..., Result]
 def other(file: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What `--encoder` names; the file was made with `HashEncoder()`, which goes without a name."""
     encoder: list[Any] = [HashEncoder(32)]
-    monkeypatch.setattr("memdb.memory.load_encoder", lambda name: encoder[0] if name else HashEncoder())
+    monkeypatch.setattr("memdb.opening.load_encoder", lambda name: encoder[0] if name else HashEncoder())
     return encoder
 
 

@@ -1,0 +1,107 @@
+"""Whether an answer rests on the evidence: its labels exist, and its sentences say what was said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from memdb import settings
+from memdb.activate.working_memory import Serialised
+from memdb.construct.support import Support
+from memdb.errors import TimeError
+from memdb.language.clock import anchor_day, parse_instant
+from memdb.language.sentences import Span, sentences
+from memdb.language.stems import stem
+from memdb.language.terms import STOP_WORDS, document_terms
+from memdb.records import Citation, Evidence, Interval, Sentence, Trace
+
+NO_ANSWER: Final = "No information available."
+_LABEL: Final = re.compile(r"\b(?:MU|F)\d{1,6}\b")
+_NONE: Final = re.compile(
+    r"\W*(?:no (?:information|answer|mention|data|relevant)\b"
+    r"|not (?:mentioned|available|specified|stated|known|provided|enough information)\b"
+    r"|unknown\b|none\W*\Z|n/a\b|i (?:do not|don['’]t|cannot|can['’]t) (?:know|answer|tell|find)\b"
+    r"|(?:the|this) (?:memory|context|information|conversation) (?:does|is)(?: not|n['’]t)\b"
+    r"|there is no (?:information|mention)\b)",
+    re.IGNORECASE,
+)
+
+
+class Cited(NamedTuple):
+    """The labels in a text that stand for evidence, in the order named, and those that stand for none."""
+
+    citations: tuple[Citation, ...]
+    unknown: tuple[str, ...]
+
+
+def cited(text: str, told: Serialised) -> Cited:
+    """The labels that a text names."""
+    citations, unknown = list[Citation](), list[str]()
+    for label in dict.fromkeys(_LABEL.findall(text)):
+        evidence = told.units.get(label) or (told.facts[label].evidence if label in told.facts else None)
+        if evidence is None:
+            unknown.append(label)
+        else:
+            citations.append(Citation(label=label, rank=evidence.rank, source=evidence.source))
+    return Cited(tuple(citations), tuple(unknown))
+
+
+def says_none(answer: str) -> bool:
+    """Whether an answer says that the memory holds none."""
+    return not answer.strip() or _NONE.match(answer) is not None
+
+
+def checked(
+    answer: str, question: str, told: Serialised, traces: Iterable[Trace], *, cites: bool
+) -> tuple[Sentence, ...]:
+    """The sentences of an answer, and whether the evidence supports each.
+
+    Names and numbers have to be said, and three fifths of the words that the question does not have. Dates
+    may be written in any way: an expression of time counts for the days it means. A sentence without words
+    of content, "Yes.", is supported if its reason `cites` evidence.
+    """
+    support = _support(told, traces)
+    asked = {stem(term) for term in document_terms(question).split()}
+    return tuple(
+        Sentence(text=answer[start:end], supported=_is_supported(answer[start:end], asked, support, cites))
+        for start, end in sentences(answer) or [Span(0, len(answer))]
+    )
+
+
+def _is_supported(sentence: str, asked: set[str], support: Support, cites: bool) -> bool:
+    words = _LABEL.sub("", sentence)
+    terms = [term for term in document_terms(words).split() if term not in STOP_WORDS]
+    if not terms:
+        return cites
+    added = [term for term in terms if stem(term) not in asked] or terms
+    return not support.lacking_names(words) and support.share(" ".join(added)) >= settings.LEAST_SUPPORT
+
+
+def _support(told: Serialised, traces: Iterable[Trace]) -> Support:
+    support = Support()
+    for evidence in told.units.values():
+        _say(support, evidence)
+    ids = {unit.trace_id for evidence in told.units.values() for unit in evidence.facts}
+    for trace in traces:
+        if trace.id in ids:
+            support.say(trace.trajectory)
+    return support
+
+
+def _say(support: Support, evidence: Evidence) -> None:
+    for message in evidence.source:
+        try:
+            instant = None if message.said_at is None else parse_instant(message.said_at)
+        except TimeError:  # a reading that a newer version wrote dates nothing here
+            instant = None
+        support.say(message.speaker)
+        for text in (message.content, message.image_caption, message.location):
+            if text:
+                support.say_on(text, instant)
+        if (day := anchor_day(instant)) is not None:
+            support.say_time(Interval(day, day, "day"))
+    for unit in evidence.facts:
+        support.say(unit.fact_text)
+        for interval in unit.fact_time:
+            support.say_time(interval)

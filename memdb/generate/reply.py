@@ -1,0 +1,120 @@
+"""A backbone's JSON reply, `reasoning_path` and `answer`, whole or while it is being written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from memdb.errors import ModelError
+from memdb.models.ports import Completion
+
+_ANSWER: Final = re.compile(r'"answer"\s*:\s*"')
+_OPENING: Final = re.compile(r"\{")
+_ESCAPES: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_MOST_STARTS: Final = 64  # braces that are tried from the end
+
+
+class Reply(NamedTuple):
+    """What a backbone answered, and by which reason."""
+
+    answer: str
+    reasoning_path: str
+
+
+def read_reply(completion: Completion) -> Reply:
+    """The last JSON object with an answer; of a reply that has none, the whole text is the answer (A8).
+
+    Of a reply that was cut off, the answer is as much as was written of it. Raises ModelError for one that
+    was cut off before its answer began.
+    """
+    found = _last_object(completion.text)
+    if found is not None:
+        return found
+    written = AnswerText()
+    text = written.feed(completion.text)
+    if written.begun:
+        return Reply(text.strip(), "")
+    if completion.finish == "length" and completion.text.lstrip().startswith("{"):
+        hint = "take a model that keeps to the format, or one with a larger context"
+        raise ModelError("the model's reply was cut off before its answer began", hint=hint)
+    return Reply(completion.text.strip(), "")
+
+
+def _last_object(text: str) -> Reply | None:
+    decoder = json.JSONDecoder()
+    starts = [match.start() for match in _OPENING.finditer(text)]
+    for start in reversed(starts[-_MOST_STARTS:]):
+        try:
+            found, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and isinstance(found.get("answer"), str | int | float):
+            reason = found.get("reasoning_path")
+            return Reply(str(found["answer"]).strip(), reason.strip() if isinstance(reason, str) else "")
+    return None
+
+
+class AnswerText:
+    """The string `answer` of a JSON object, decoded piece by piece as the object is written."""
+
+    def __init__(self) -> None:
+        self._left = ""
+        self._high = ""  # the first half of a surrogate pair
+        self.begun = False
+        self._ended = False
+
+    def feed(self, piece: str) -> str:
+        """The part of the answer that `piece` completes."""
+        if self._ended:
+            return ""
+        self._left += piece
+        if not self.begun:
+            opening = _ANSWER.search(self._left)
+            if opening is None:
+                return ""
+            self.begun, self._left = True, self._left[opening.end() :]
+        return self._decoded()
+
+    def _decoded(self) -> str:
+        text, at, out = self._left, 0, list[str]()
+        while at < len(text):
+            if text[at] == '"':
+                self._ended = True
+                break
+            if text[at] != "\\":
+                out.append(text[at])
+                at += 1
+                continue
+            length = 6 if text[at + 1 : at + 2] == "u" else 2
+            if at + length > len(text):
+                break
+            out.append(self._escaped(text[at + 1 : at + length]))
+            at += length
+        self._left = text[at:]
+        return "".join(out)
+
+    def _escaped(self, code: str) -> str:
+        if code[0] != "u":
+            return _ESCAPES.get(code, code)
+        try:
+            unit = chr(int(code[1:], 16))
+        except ValueError:
+            return "\ufffd"
+        if "\ud800" <= unit < "\udc00":
+            self._high = unit
+            return ""
+        pair, self._high = self._high + unit, ""
+        return pair.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def telling(on_answer: Callable[[str], None]) -> Callable[[str], None]:
+    """What a backbone is to tell its text to, so that `on_answer` is told the answer in it alone."""
+    written = AnswerText()
+
+    def on_text(piece: str) -> None:
+        if text := written.feed(piece):
+            on_answer(text)
+
+    return on_text

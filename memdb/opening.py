@@ -1,0 +1,58 @@
+"""From a path to an open memory, with the models it is read and answered with."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+from memdb import errors, settings
+from memdb.construct.admit import scope_of
+from memdb.construct.plan import Vectors, vectors_of_another
+from memdb.memory import Memory
+from memdb.models.ports import Backbone, Encoder, GraphEncoder, Reranker
+from memdb.models.registry import late_reranker, load_encoder
+from memdb.records import Scope
+from memdb.store import schema
+from memdb.store.connection import Database
+
+
+def open(
+    path: str | bytes | os.PathLike[str],
+    *,
+    scope: Scope | str | None = None,
+    read_only: bool = False,
+    create: bool = True,
+    encoder: Encoder | str | Path | None = None,
+    backbone: Backbone | None = None,
+    reranker: Reranker | str | Path | None = None,
+    graph_encoder: GraphEncoder | None = None,
+    busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
+) -> Memory:
+    """Open a memory file, and make it if there is none.
+
+    `scope` says whose memory is written and read: a `Scope`, a user's name, or `"*"` for reading everyone's;
+    without one, only what belongs to nobody in particular is seen. `encoder` is an encoder, or the name or
+    folder of one; by default the embedded one. A file made by another encoder keeps its vectors and is
+    searched by words alone, until `reembed`. `backbone` is the language model that builds memory
+    (`memdb.load_backbone`); it is the caller's to close. `reranker` is a reranker, or the name or folder of
+    one (`load_reranker`); by default the embedded one. "late-interaction" compares with the encoder's token
+    vectors, "linear" weighs the channels' scores. `graph_encoder` makes the graph token that the backbone
+    reads with the text (`Memory.ask`).
+
+    Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
+    `ModelDamaged`.
+    """
+    chosen = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
+    own = Scope() if scope is None else scope_of(scope)
+    late = late_reranker(reranker, chosen)
+    database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
+    try:
+        made = schema.prepare(database, schema.made_by(chosen))
+    except BaseException:
+        database.close()
+        raise
+    usable = (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension)
+    if not usable:
+        warnings.warn(vectors_of_another(database.path, made, chosen), errors.MemdbWarning, stacklevel=2)
+    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late, graph_encoder)
