@@ -10,19 +10,38 @@ A node without incoming edges is W_0 h_i alone. Γ is norm → ReLU, and nothing
     g = mean over i of h_i        z = W_2 σ(W_1 g + b_1) + b_2        [eq. 7]
 
 This is the reference that is trained. What memdb answers with is its export, which needs no torch: see
-`models/export.py`. Loading this module loads torch, so nothing in memdb imports it when it is loaded.
+`models/export_graph.py`. Loading this module loads torch, so nothing in memdb imports it when it is loaded.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch_geometric.nn import TransformerConv, global_mean_pool
 
-from memdb.errors import InputError
+from memdb.errors import InputError, ModelDamaged
+from memdb.models.card import GraphCard, read_card_of, sha256_of
+from memdb.models.described import DescribedGraphEncoder
+from memdb.models.export_graph import write_graph_card
 from memdb.models.graph_shape import CPU_SIZE, FULL_SIZE, GraphShape
+from memdb.models.ports import require_graph
 
-__all__ = ["CPU_SIZE", "FULL_SIZE", "GraphShape", "GraphToken"]
+__all__ = [
+    "CPU_SIZE",
+    "FULL_SIZE",
+    "GraphShape",
+    "GraphToken",
+    "TorchGraphEncoder",
+    "load_graph_token",
+    "save_graph_token",
+]
+
+WEIGHTS: Final = "model.safetensors"
 
 ACTIVATIONS = {"sigmoid": nn.Sigmoid, "gelu": nn.GELU}
 NORMS = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}
@@ -90,3 +109,66 @@ class GraphToken(nn.Module):  # type: ignore[misc]
             raise InputError(f"edges are [2, e] and relations [e, {d}], not {given}")
         if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(nodes):
             raise InputError(f"an edge leads to a node that is not one of the {len(nodes)}")
+
+
+class TorchGraphEncoder(DescribedGraphEncoder):
+    """A `GraphToken` as a `ports.GraphEncoder`: what the export is compared with. It puts the module into
+    eval mode. `card` says what the module is and what it was trained for.
+    """
+
+    def __init__(self, module: GraphToken, card: GraphCard) -> None:
+        super().__init__(
+            card.name,
+            card.sha256,
+            encoder_sha256=card.encoder_sha256,
+            backbone_sha256=card.backbone_sha256,
+            dimension=module.shape.dimension,
+            width=module.shape.width,
+        )
+        self._module = module.eval()
+
+    def row(
+        self, nodes: NDArray[np.float32], edges: NDArray[np.int64], relations: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """See `ports.GraphEncoder`."""
+        require_graph(nodes, edges, relations, self._dimension)
+        given = [torch.tensor(array.copy()) for array in (nodes, edges, relations)]
+        with torch.inference_mode():
+            row: NDArray[np.float32] = self._module(*given)[0].numpy()
+        return self._whole(row)
+
+
+def save_graph_token(module: GraphToken, folder: Path, **about: Any) -> GraphCard:
+    """Write `model.safetensors` and `card.json` into the folder, made if missing: what
+    `models.export_graph.export_graph_token` takes.
+
+    `about` are the fields of `card.GraphCard` but `files`, `model` and `shape`; `made` should say `seed` and
+    `data`. Raises ValueError for a digest that is none, TypeError for fields that are missing or unknown.
+    """
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
+    save_file(tensors, folder / WEIGHTS)
+    files = {WEIGHTS: sha256_of(folder / WEIGHTS)}
+    card = GraphCard(files=files, model=WEIGHTS, shape=module.shape, **about)
+    write_graph_card(card, folder)
+    return card
+
+
+def load_graph_token(folder: Path) -> tuple[GraphToken, GraphCard]:
+    """What `save_graph_token` wrote, in eval mode.
+
+    Raises what `card.read_card_of` raises, ModelDamaged for tensors that are not of the card's sizes.
+    """
+    from safetensors.torch import load_file
+
+    card = read_card_of(folder, GraphCard)
+    if not card.model.endswith(".safetensors"):
+        raise InputError(f"{folder} holds an exported graph, not the weights it was made from")
+    module = GraphToken(card.shape)
+    try:
+        module.load_state_dict(load_file(folder / card.model))
+    except RuntimeError as error:
+        raise ModelDamaged(f"the weights of {card.name} are not of its card's sizes: {error}") from error
+    return module.eval(), card

@@ -13,20 +13,11 @@ from numpy.typing import NDArray
 
 from memdb.errors import InputError
 from memdb.models.graph_shape import CPU_SIZE, FULL_SIZE, GraphShape
+from tests.models.graphs import SHAPES, SMALL, random_graph
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("torch_geometric", reason="torch-geometric is not installed")
 graph_token = pytest.importorskip("memdb.generate.graph_token")
-
-Graph = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]
-
-SMALL = GraphShape(dimension=8, layers=3, heads=2, projector_hidden=6, width=5)
-SHAPES = {
-    "paper": SMALL,
-    "layer": msgspec.structs.replace(SMALL, norm="layer", activation="gelu"),
-    "row": msgspec.structs.replace(SMALL, row_rms=0.25),
-    "one": msgspec.structs.replace(SMALL, layers=1, heads=4),
-}
 
 
 def made(shape: GraphShape, seed: int = 0) -> Any:
@@ -38,15 +29,6 @@ def made(shape: GraphShape, seed: int = 0) -> Any:
             if value.is_floating_point():
                 value.copy_(torch.rand(value.shape, generator=generator) * 0.8 + 0.1 - 0.4 * (value.ndim > 1))
     return module
-
-
-def random_graph(seed: int, nodes: int, edges: int, dimension: int = SMALL.dimension) -> Graph:
-    rng = np.random.default_rng(seed)
-    return (
-        rng.standard_normal((nodes, dimension), np.float32),
-        rng.integers(0, nodes, (2, edges)),
-        rng.standard_normal((edges, dimension), np.float32),
-    )
 
 
 def run(module: Any, *graph: Any) -> NDArray[np.float32]:
