@@ -1,0 +1,184 @@
+"""Small made-up worlds for the graph token: graphs whose answer the text does not hold.
+
+A question has one right answer among four, which it names itself. The text shows only the names of the
+relations, so that what is right can be read from the graph alone. Wrong answers are, where there are any,
+values of the same kind that the graph holds elsewhere: of another relation of the same person, of the other
+end of a path, or of another person.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from memdb.activate.working_memory import CLOSING, OPENING
+from memdb.generate.local_graph import local_graph
+from memdb.records import Triple
+from memdb.train.graph_examples import Example, target
+from memdb.train.names import FIRST_NAMES
+
+LEAST_FACTS: Final = 3
+MOST_FACTS: Final = 10
+OPTIONS: Final = 4
+TRAINED_WORDINGS: Final = 2  # the first of each question; the rest are for the test alone
+HELD_OUT_SHARE: Final = 5  # one in so many pairs of a person and an answer is never asked in training
+
+PEOPLE: Final = FIRST_NAMES[::6]
+VALUES: Final = {
+    "city": """
+        Oslo Rome Lima Cairo Paris Tokyo Delhi Berlin Madrid Vienna Lisbon Dublin Athens Prague Moscow Boston
+        """.split(),
+    "company": "Orbit Falcon Summit Harvest Beacon Atlas Mercury Phoenix".split(),
+    "job": "baker nurse pilot teacher lawyer farmer painter plumber chef dentist barber tailor".split(),
+    "instrument": "piano violin guitar flute drums trumpet cello harp".split(),
+    "pet": "cat dog parrot rabbit hamster turtle horse snake".split(),
+}
+
+
+class Asked(NamedTuple):
+    """A question: the relations that lead from the person to the answer, its kind, and its wordings."""
+
+    path: tuple[str, ...]
+    wordings: tuple[str, ...]
+
+
+KINDS: Final = {  # of what a relation leads to
+    "lives in": "city",
+    "was born in": "city",
+    "works at": "company",
+    "is in": "city",
+    "works as": "job",
+    "plays": "instrument",
+    "has a": "pet",
+    "is the sister of": "person",
+}
+ASKED: Final = (
+    Asked(("lives in",), ("Where does {} live?", "In which city is {}'s home?", "{}'s flat is where?")),
+    Asked(
+        ("was born in",),
+        ("Where was {} born?", "What is {}'s place of birth?", "{} came into the world in which city?"),
+    ),
+    Asked(("works as",), ("What is {}'s job?", "What does {} work as?", "How does {} earn a living?")),
+    Asked(
+        ("plays",),
+        ("Which instrument does {} play?", "What does {} play?", "On what does {} make music?"),
+    ),
+    Asked(("has a",), ("Which animal does {} have?", "What pet does {} keep?", "What lives with {}?")),
+    Asked(
+        ("works at",), ("Where is {} employed?", "Which company does {} work at?", "Who pays {}'s wages?")
+    ),
+    Asked(
+        ("works at", "is in"),
+        (
+            "In which city is the company that {} works at?",
+            "Where does {} work, by city?",
+            "To which city does {} go to work?",
+        ),
+    ),
+    Asked(
+        ("is the sister of", "lives in"),
+        (
+            "Where does the one live whose sister {} is?",
+            "{} is somebody's sister: in which city is that one's home?",
+            "Where would {} visit the sibling?",
+        ),
+    ),
+    Asked(
+        ("is the sister of", "works as"),
+        (
+            "What is the job of the one whose sister {} is?",
+            "{} is somebody's sister: what does that one work as?",
+            "How does {}'s sibling earn a living?",
+        ),
+    ),
+)
+
+
+class World(NamedTuple):
+    """An example, and what it asks for: `hops` relations, and whether another person has the asked one too."""
+
+    example: Example
+    answer: str
+    options: tuple[str, ...]
+    hops: int
+    contested: bool
+
+
+def worlds(seed: str, *, held_out: bool, wordings: tuple[int, ...] = (0, 1)) -> Iterator[World]:
+    """Worlds without end, the same for the same seed. With `held_out`, those whose person and answer are a
+    pair that is never asked in training; without, all others. Each is worded by one of `wordings`.
+    """
+    draw = random.Random(seed)
+    number = 0
+    while True:
+        made = _world(draw, wordings, f"{seed}:{number}")
+        if made is not None and made[1] == held_out:
+            number += 1
+            yield made[0]
+
+
+def _world(draw: random.Random, wordings: tuple[int, ...], case: str) -> tuple[World, bool] | None:
+    asked = draw.choice(ASKED)
+    person, *others = draw.sample(PEOPLE, 4)
+    facts, at = list[Triple](), person
+    for relation in asked.path:
+        value = others.pop() if KINDS[relation] == "person" else draw.choice(VALUES[KINDS[relation]])
+        facts.append(Triple(at, relation, value))
+        at = value
+    answer = facts[-1].object
+    contested = draw.random() < 0.5
+    facts += _others(draw, facts, (person, *others), contested)
+    graph = local_graph(facts)
+    kind = KINDS[asked.path[-1]]
+    rivals = {fact.object for fact in facts if KINDS[fact.predicate] == kind} - {answer}
+    chosen = sorted(rivals)[: OPTIONS - 1]
+    fill = [value for value in VALUES[kind] if value not in {answer, *rivals}]
+    options = [answer, *chosen, *draw.sample(fill, OPTIONS - 1 - len(chosen))]
+    draw.shuffle(options)
+    draw.shuffle(facts)
+    shown = list(dict.fromkeys(fact.predicate for fact in facts))
+    wording = asked.wordings[draw.choice(wordings)].format(person)
+    example = Example(
+        case=case,
+        question=f"{wording} {', '.join(options[:-1])} or {options[-1]}?",
+        memory="\n".join(
+            [OPENING, "Facts:", *(f"F{n}: {name}" for n, name in enumerate(shown, 1)), CLOSING]
+        ),
+        graph=graph,
+        target=target(", ".join(asked.path), answer),
+    )
+    same = sum(fact.predicate == asked.path[-1] for fact in facts) > 1
+    held = sum(map(ord, person + answer)) % HELD_OUT_SHARE == 0
+    return World(example, answer, tuple(options), len(asked.path), same), held
+
+
+def _others(
+    draw: random.Random, facts: list[Triple], people: tuple[str, ...], contested: bool
+) -> list[Triple]:
+    """Facts beside those of the path: of the same person, and of others; no relation of a thing twice."""
+    taken = {(fact.subject, fact.predicate) for fact in facts}
+    more = list[Triple]()
+    last = facts[-1]
+    if contested and last.predicate != "is in":
+        other = people[1] if len(facts) == 1 else people[0]
+        more.append(Triple(other, last.predicate, _other_value(draw, KINDS[last.predicate], last.object)))
+        taken.add((other, last.predicate))
+    barred = {last.predicate} if not contested else set()
+    free = [
+        (holder, relation)
+        for holder in people
+        for relation in KINDS
+        if KINDS[relation] != "person" and relation != "is in" and relation not in barred
+        and (holder, relation) not in taken
+    ]
+    draw.shuffle(free)
+    free.sort(key=lambda pair: pair[0] != people[0] and draw.random() < 0.5)
+    wanted = draw.randint(LEAST_FACTS, MOST_FACTS) - len(facts) - len(more)
+    for holder, relation in free[: max(0, wanted)]:
+        more.append(Triple(holder, relation, _other_value(draw, KINDS[relation], last.object)))
+    return more
+
+
+def _other_value(draw: random.Random, kind: str, than: str) -> str:
+    return draw.choice([value for value in VALUES[kind] if value != than])
