@@ -40,7 +40,9 @@ def local_graph(triples: Iterable[Triple]) -> LocalGraph:
 
 def normalised(label: str) -> str:
     """ν: NFKC, case folded, without marks around it or an article before it, single blanks."""
-    text = _BLANKS.sub(" ", _stripped(unicodedata.normalize("NFKC", label).casefold()))
+    folded = unicodedata.normalize("NFKC", label).casefold()
+    composed = unicodedata.normalize("NFKC", folded)  # folding takes some letters apart, such as U+0390
+    text = _BLANKS.sub(" ", _stripped(composed))
     bare = _stripped(_ARTICLE.sub("", text, count=1)) if _ARTICLE.match(text) else text
     return bare or text or label
 

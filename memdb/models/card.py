@@ -3,19 +3,21 @@
 On Hugging Face an encoder has `model.onnx` or `onnx/model.onnx`, `tokenizer.json`, `config.json`, perhaps
 `1_Pooling/config.json`, `sentence_bert_config.json` and `config_sentence_transformers.json`; a reranker has
 the first three and perhaps `tokenizer_config.json`. Which of the two it is, `architectures` in `config.json`
-says.
+says. A graph encoder always has a card.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from memdb import settings
-from memdb.errors import ModelDamaged, ModelError, ModelNotFound
+from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
+from memdb.models.graph_shape import GraphShape
 from memdb.models.ports import FIELDS, Field
 
 MAX_TOKENS = 256  # of an encoder's folder that does not say
@@ -24,28 +26,35 @@ DECODER = "Qwen3ForCausalLM"  # of a Qwen3-Reranker; of a Qwen3-Embedding too, w
 GRAPHS = ("model.onnx", "onnx/model.onnx")
 BESIDE = ("_data", ".data")  # what the file beside a graph that holds its weights is called
 
+CardKind = Literal["encoder", "reranker", "graph"]
+HEX_DIGEST = re.compile("[0-9a-f]{64}")
+
 T = TypeVar("T")
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of every model; `files` maps paths in the folder to SHA-256 digests."""
+    """What is said of every model; `files` maps paths in the folder to SHA-256 digests.
+
+    `made` says how it was made: `seed`, `data` (what it was trained on), the command, versions.
+    """
 
     name: str
     files: dict[str, str]
-    max_tokens: int = MAX_TOKENS
     licence: str = ""
     source: str = ""
     model: str = "model.onnx"
-    tokenizer: str = "tokenizer.json"
     providers: list[str] = msgspec.field(default_factory=list)  # that have its operators; empty: all
     metrics: dict[str, Any] = msgspec.field(default_factory=dict)
     made: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if missing := {self.model, self.tokenizer} - set(self.files):
+        if missing := self.needs - set(self.files):
             raise ValueError(f"no digest of {', '.join(sorted(missing))}")
-        if self.max_tokens < 1:
-            raise ValueError("max_tokens is at least 1")
+
+    @property
+    def needs(self) -> set[str]:
+        """The files without which the model cannot run."""
+        return {self.model}
 
     @property
     def sha256(self) -> str:
@@ -56,7 +65,24 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(" ".join([self.files[self.model], *beside]).encode()).hexdigest()
 
 
-class EncoderCard(Card, frozen=True, kw_only=True):
+class TextCard(Card, frozen=True, kw_only=True):
+    """Of a model that reads text."""
+
+    max_tokens: int = MAX_TOKENS
+    tokenizer: str = "tokenizer.json"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_tokens < 1:
+            raise ValueError("max_tokens is at least 1")
+
+    @property
+    def needs(self) -> set[str]:
+        """See `Card`."""
+        return {self.model, self.tokenizer}
+
+
+class EncoderCard(TextCard, frozen=True, kw_only=True):
     """An encoder's."""
 
     dimension: int
@@ -70,7 +96,7 @@ class EncoderCard(Card, frozen=True, kw_only=True):
             raise ValueError("dimension is at least 1")
 
 
-class RerankerCard(Card, frozen=True, kw_only=True):
+class RerankerCard(TextCard, frozen=True, kw_only=True):
     """A reranker's. `reads` is "pair" for a cross-encoder, "qwen3" for a model that answers yes or no."""
 
     fields: tuple[Field, ...]
@@ -83,16 +109,61 @@ class RerankerCard(Card, frozen=True, kw_only=True):
             raise ValueError("fields are one or more, each once")
 
 
+class GraphCard(Card, frozen=True, kw_only=True):
+    """A graph encoder's: it reads the vectors of one encoder and writes rows for one backbone.
+
+    `model` is `model.safetensors` in the folder that training writes, `model.onnx` in the one that is served.
+    """
+
+    encoder: str
+    encoder_sha256: str
+    backbone: str
+    backbone_sha256: str
+    shape: GraphShape
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for part, digest in (("encoder", self.encoder_sha256), ("backbone", self.backbone_sha256)):
+            if not HEX_DIGEST.fullmatch(digest):
+                raise ValueError(f"{part}_sha256 is 64 hex digits, not {digest!r}")
+
+
+AnyCard = EncoderCard | RerankerCard | GraphCard
+CARDS: Final[dict[CardKind, type[AnyCard]]] = {
+    "encoder": EncoderCard,
+    "reranker": RerankerCard,
+    "graph": GraphCard,
+}
+CALLED: Final = {EncoderCard: "an encoder", RerankerCard: "a reranker", GraphCard: "a graph encoder"}
+LOADED_BY: Final = {
+    EncoderCard: "load_encoder",
+    RerankerCard: "load_reranker",
+    GraphCard: "load_graph_encoder",
+}
+
+
+C = TypeVar("C", EncoderCard, RerankerCard, GraphCard)
+
+
 class _Kind(msgspec.Struct):
-    kind: Literal["encoder", "reranker"] = "encoder"
+    kind: CardKind = "encoder"
 
 
-def kind_of(folder: Path) -> Literal["encoder", "reranker"]:
+def kind_of(folder: Path) -> CardKind:
     """What the card in a folder is of."""
     return _read(folder / "card.json", _Kind).kind
 
 
-def read_card(folder: Path) -> EncoderCard | RerankerCard:
+def read_card_of(folder: Path, kind: type[C]) -> C:
+    """The folder's card, of that kind. Raises InputError for another kind, and what `read_card` raises."""
+    card = read_card(folder)
+    if not isinstance(card, kind):
+        message = f"{card.name} is {CALLED[type(card)]}, not {CALLED[kind]}"
+        raise InputError(message, hint=f"give it to {LOADED_BY[type(card)]}")
+    return card
+
+
+def read_card(folder: Path) -> AnyCard:
     """The folder's card, its files checked; for a folder without one, a card made from what else is there.
 
     Raises ModelNotFound where a file is missing, ModelDamaged where one is not what the card says, or cannot
@@ -100,8 +171,7 @@ def read_card(folder: Path) -> EncoderCard | RerankerCard:
     """
     if not (folder / "card.json").is_file():
         return _describe(folder)
-    kind: type[EncoderCard | RerankerCard] = EncoderCard if kind_of(folder) == "encoder" else RerankerCard
-    card = _read(folder / "card.json", kind)
+    card: AnyCard = _read(folder / "card.json", CARDS[kind_of(folder)])
     for path, expected in card.files.items():
         file = folder / path
         if not file.is_file():

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb.errors import InputError, ModelError
-from memdb.models.described import DescribedReranker
+from memdb.models.described import DescribedGraphEncoder, DescribedReranker
 from memdb.models.ports import (
     FIELDS,
     Completion,
@@ -25,6 +25,7 @@ from memdb.models.ports import (
     Turn,
     follow,
     require_documents,
+    require_graph,
     require_room,
     require_soft,
     require_texts,
@@ -155,6 +156,48 @@ class OverlapReranker(DescribedReranker):
 
     def _tokens(self, text: str, most: int) -> list[str]:
         return [match.group().casefold() for match in islice(TOKEN.finditer(text), most)]
+
+
+class HashGraphEncoder(DescribedGraphEncoder):
+    """A row of +1 and -1 read from the digest of a graph's nodes and edges, a `ports.GraphEncoder`.
+
+    Two graphs have one row only when they are one, but for the order of nodes and edges.
+    """
+
+    def __init__(
+        self,
+        dimension: int = 64,
+        width: int = 64,
+        *,
+        encoder_sha256: str | None = None,
+        backbone_sha256: str = "0" * 64,
+    ) -> None:
+        if dimension < 1 or width < 1:
+            raise InputError(f"a graph encoder of {dimension} and {width} components reads or writes nothing")
+        digest = hashlib.sha256(f"memdb hash graph encoder 1, {dimension}, {width}".encode()).hexdigest()
+        encoder = HashEncoder(dimension).sha256 if encoder_sha256 is None else encoder_sha256
+        super().__init__(
+            f"hash-graph-{dimension}-{width}",
+            digest,
+            encoder_sha256=encoder,
+            backbone_sha256=backbone_sha256,
+            dimension=dimension,
+            width=width,
+        )
+
+    def row(
+        self, nodes: NDArray[np.float32], edges: NDArray[np.int64], relations: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """See `ports.GraphEncoder`."""
+        require_graph(nodes, edges, relations, self._dimension)
+        known = [hashlib.sha256(node.tobytes()).digest() for node in nodes]
+        paths = [
+            known[source] + known[target] + hashlib.sha256(relation.tobytes()).digest()
+            for source, target, relation in zip(*edges, relations, strict=True)
+        ]
+        whole = b"".join([*sorted(known), *sorted(paths)])
+        bits = np.unpackbits(np.frombuffer(hashlib.shake_256(whole).digest(-(-self._width // 8)), np.uint8))
+        return self._whole(bits[: self._width].astype(np.float32) * 2 - 1)
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):

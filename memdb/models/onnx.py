@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -34,27 +34,23 @@ SLICE_TEXTS = 2048  # texts tokenised at once
 CHARACTERS_PER_TOKEN = 64  # text beyond max_tokens times this is not tokenised
 
 
-class Runtime:
-    """A graph and its tokenizer, loaded. Safe to share between threads.
+class Session:
+    """A graph, loaded. Safe to share between threads.
 
     `threads` are those of one run, None for one per core; runs may overlap. Of `providers`, the best that
-    this machine has is used. Raises ModelNotFound when a file is missing, ModelDamaged when unreadable.
+    this machine has is used. Raises ModelNotFound when the file is missing, ModelDamaged when unreadable.
     """
 
     def __init__(
         self,
         model_file: Path,
-        tokenizer_file: Path,
         *,
         name: str,
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
     ) -> None:
-        for file in (model_file, tokenizer_file):
-            if not file.is_file():
-                raise ModelNotFound(f"the model {name} lacks its file {file}")
+        _require_file(model_file, name)
         self.name = name
-        self.tokenizer = _tokenizer(tokenizer_file)
         self._session = _session(model_file, providers, threads)
         self.inputs = {value.name for value in self._session.get_inputs()}
         self.outputs = [value.name for value in self._session.get_outputs()]
@@ -68,6 +64,32 @@ class Runtime:
         """The output called `wanted`, or the first where none is."""
         return wanted if wanted in self.outputs else self.outputs[0]
 
+    def run(self, output: str, feed: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """One output; what the graph does not take of `feed` is left out."""
+        taken = {name: value for name, value in feed.items() if name in self.inputs}
+        try:
+            (value,) = self._session.run([output], taken)
+        except _failures() as error:
+            raise ModelError(f"the model {self.name} failed: {error}") from error
+        return np.asarray(value, np.float32)
+
+
+class Runtime(Session):
+    """A graph and its tokenizer, loaded; see `Session`."""
+
+    def __init__(
+        self,
+        model_file: Path,
+        tokenizer_file: Path,
+        *,
+        name: str,
+        providers: Sequence[str] = PROVIDERS,
+        threads: int | None = None,
+    ) -> None:
+        _require_file(tokenizer_file, name)
+        super().__init__(model_file, name=name, providers=providers, threads=threads)
+        self.tokenizer = _tokenizer(tokenizer_file)
+
     def tokens(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
         """Token ids of each text, special tokens left out, of its beginning where it is very long."""
         limit = max_tokens * CHARACTERS_PER_TOKEN
@@ -79,15 +101,6 @@ class Runtime:
         """Tokens of a whole text, special tokens left out."""
         encoding = self.tokenizer.encode(valid_unicode(text), add_special_tokens=False)
         return sum(map(len, (encoding, *encoding.overflowing)))  # a tokenizer that truncates keeps the rest
-
-    def run(self, output: str, feed: dict[str, NDArray[np.int64]]) -> NDArray[np.float32]:
-        """One output; what the graph does not take of `feed` is left out."""
-        feed = {name: value for name, value in feed.items() if name in self.inputs}
-        try:
-            (value,) = self._session.run([output], feed)
-        except _failures() as error:
-            raise ModelError(f"the model {self.name} failed: {error}") from error
-        return np.asarray(value, np.float32)
 
 
 class OnnxEncoder(Described):
@@ -339,6 +352,11 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         batch.append(row)
     if batch:
         yield batch
+
+
+def _require_file(file: Path, name: str) -> None:
+    if not file.is_file():
+        raise ModelNotFound(f"the model {name} lacks its file {file}")
 
 
 def _tokenizer(file: Path) -> Tokenizer:

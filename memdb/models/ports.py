@@ -310,10 +310,36 @@ class GraphEncoder(Protocol):
         """float32 [width] of a graph: `nodes` [n, dimension], `edges` [2, e] source over target, `relations`
         [e, dimension] of the edges, in their order. The order of the edges does not matter.
 
-        Raises InputError for other shapes, no nodes, an edge that leads nowhere; ModelError when the model
-        cannot run or gives what is no finite number.
+        Raises InputError for other shapes or types, no nodes, an edge that leads nowhere, a component that is
+        no finite number; ModelError when the model cannot run or gives what is no finite number.
         """
         ...
+
+
+def require_graph(
+    nodes: NDArray[np.float32], edges: NDArray[np.int64], relations: NDArray[np.float32], dimension: int
+) -> None:
+    """Raises InputError for what no graph encoder can read: see `GraphEncoder.row`."""
+    for name, vectors in (("nodes", nodes), ("relations", relations)):
+        if not isinstance(vectors, np.ndarray) or vectors.dtype != np.float32:
+            raise InputError(f"{name} are a float32 array, not a {_called(vectors)}")
+        if vectors.ndim != 2 or vectors.shape[1] != dimension:
+            hint = "the vectors have to be those of the encoder it was trained with"
+            raise InputError(f"{name} are {list(vectors.shape)}, not [any, {dimension}]", hint=hint)
+        if not np.isfinite(vectors).all():
+            raise InputError(f"a vector of the {name} has a component that is no finite number")
+    if not isinstance(edges, np.ndarray) or edges.dtype != np.int64:
+        raise InputError(f"edges are an int64 array, not a {_called(edges)}")
+    if edges.shape != (2, len(relations)):
+        raise InputError(f"edges are {list(edges.shape)}, not [2, {len(relations)}], one for each relation")
+    if not len(nodes):
+        raise InputError("a graph has at least one node", hint="an empty graph gets no soft token")
+    if edges.size and not 0 <= edges.min() <= edges.max() < len(nodes):
+        raise InputError(f"an edge leads to a node that is not one of the {len(nodes)}")
+
+
+def _called(given: object) -> str:
+    return f"{given.dtype} array" if isinstance(given, np.ndarray) else type(given).__name__
 
 
 def require_turns(turns: Sequence[Turn], max_tokens: int) -> None:

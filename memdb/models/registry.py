@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from memdb import settings
 from memdb.errors import InputError, ModelNotFound
-from memdb.models.card import EncoderCard, RerankerCard, kind_of, read_card
+from memdb.models.card import CardKind, EncoderCard, GraphCard, RerankerCard, kind_of, read_card_of
 from memdb.models.onnx import PROVIDERS, OnnxEncoder, OnnxReranker
-from memdb.models.ports import Backbone, Encoder, Reranker
+from memdb.models.ports import Backbone, Encoder, GraphEncoder, Reranker
 
 WEIGHTS = Path(__file__).parent / "weights"
 DEFAULT_ENCODER = "memdb-encoder-v1"
@@ -23,6 +23,7 @@ DEFAULT_RERANKER = "memdb-reranker-v1"
 HUB = "hub:"
 OPENAI = "openai:"
 GGUF = ".gguf"
+SAFETENSORS = ".safetensors"
 LATE_INTERACTION = "late-interaction"
 LINEAR = "linear"
 HUB_FILES = [
@@ -45,16 +46,19 @@ def registered_rerankers() -> list[str]:
     return _come_with("reranker")
 
 
+def registered_graph_encoders() -> list[str]:
+    """Names of the graph encoders that come with memdb."""
+    return _come_with("graph")
+
+
 def load_encoder(spec: str | Path | None = None, *, threads: int | None = None) -> Encoder:
     """The encoder that `spec` names: None for the embedded one, a name, a folder, `hub:org/name`.
 
     Raises ModelNotFound when nothing is there, ModelDamaged when a file is not the one its card names,
-    InputError for a reranker.
+    InputError for a model of another kind.
     """
     folder = find(DEFAULT_ENCODER if spec is None else spec)
-    card = read_card(folder)
-    if not isinstance(card, EncoderCard):
-        raise InputError(f"{card.name} is a reranker, not an encoder", hint="give it to load_reranker")
+    card = read_card_of(folder, EncoderCard)
     return OnnxEncoder(
         folder / card.model,
         folder / card.tokenizer,
@@ -75,16 +79,14 @@ def load_reranker(spec: str | Path | None = None, *, threads: int | None = None)
     path of a Qwen3-Reranker's `.gguf` file.
 
     Raises ModelNotFound when nothing is there, ModelDamaged when a file is not the one its card names,
-    InputError for an encoder, and what the reranker raises when it cannot be made.
+    InputError for a model of another kind, and what the reranker raises when it cannot be made.
     """
     from memdb.models.qwen3 import Qwen3LlamaReranker, Qwen3OnnxReranker
 
     if spec is not None and str(spec).endswith(GGUF):
         return Qwen3LlamaReranker(spec, threads=threads)
     folder = find(DEFAULT_RERANKER if spec is None else spec, kind="reranker")
-    card = read_card(folder)
-    if not isinstance(card, RerankerCard):
-        raise InputError(f"{card.name} is an encoder, not a reranker", hint="give it to load_encoder")
+    card = read_card_of(folder, RerankerCard)
     given: dict[str, Any] = {
         "name": card.name,
         "sha256": card.sha256,
@@ -97,6 +99,36 @@ def load_reranker(spec: str | Path | None = None, *, threads: int | None = None)
     if card.reads == "qwen3":
         return Qwen3OnnxReranker(model, tokenizer, **given)
     return OnnxReranker(model, tokenizer, calibration=card.calibration, **given)
+
+
+def load_graph_encoder(spec: str | Path, *, threads: int | None = 1) -> GraphEncoder:
+    """The graph encoder that `spec` names: a name, a folder, `hub:org/name`.
+
+    Its graphs are so small that a second thread costs more than it gives. Whether it is of an encoder and a
+    backbone at hand, its `encoder_sha256` and `backbone_sha256` say.
+    Raises ModelNotFound when nothing is there, ModelDamaged when a file is not the one its card names, or
+    not of the card's sizes, InputError for a model of another kind and for one that was not exported.
+    """
+    from memdb.models.graph_encoder import OnnxGraphEncoder
+
+    folder = find(spec, kind="graph")
+    card = read_card_of(folder, GraphCard)
+    if card.model.endswith(SAFETENSORS):
+        hint = "export it: python -m memdb.models.export_graph"
+        raise InputError(
+            f"{folder} holds what training wrote, not a graph that runs without torch", hint=hint
+        )
+    return OnnxGraphEncoder(
+        folder / card.model,
+        name=card.name,
+        sha256=card.sha256,
+        encoder_sha256=card.encoder_sha256,
+        backbone_sha256=card.backbone_sha256,
+        dimension=card.shape.dimension,
+        width=card.shape.width,
+        providers=card.providers or PROVIDERS,
+        threads=threads,
+    )
 
 
 def load_backbone(
@@ -171,20 +203,22 @@ def _embedded_reranker() -> Reranker:
     return load_reranker()
 
 
-def find(spec: str | Path, *, kind: Literal["encoder", "reranker"] = "encoder") -> Path:
+def find(spec: str | Path, *, kind: CardKind = "encoder") -> Path:
     """The folder of a model, `kind` being what was asked for. Only `hub:` touches the network."""
-    if isinstance(spec, str) and spec in (*registered(), *registered_rerankers()):
+    embedded = (*registered(), *registered_rerankers(), *registered_graph_encoders())
+    if isinstance(spec, str) and spec in embedded:
         return WEIGHTS / spec
     if isinstance(spec, str) and spec.startswith(HUB):
         return _fetch(spec.removeprefix(HUB))
     if not Path(spec).is_dir():
         gguf = ["the path of a .gguf file"] if kind == "reranker" else []
         known = ["a folder", "hub:org/name", *gguf, *_come_with(kind)]
-        raise ModelNotFound(f"no {kind} {str(spec)!r}", hint=f"give {', '.join(known[:-1])} or {known[-1]}")
+        called = "graph encoder" if kind == "graph" else kind
+        raise ModelNotFound(f"no {called} {str(spec)!r}", hint=f"give {', '.join(known[:-1])} or {known[-1]}")
     return Path(spec)
 
 
-def _come_with(kind: str) -> list[str]:
+def _come_with(kind: CardKind) -> list[str]:
     folders = (card.parent for card in WEIGHTS.glob("*/card.json"))
     return sorted(folder.name for folder in folders if kind_of(folder) == kind)
 
