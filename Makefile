@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 .PHONY: demo test lint types clean
 
 demo: $(VENV)/.core
-	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/demo.py $(LLM)
 
 test: lint types
 	$(BIN)/python -m pytest

@@ -1,6 +1,8 @@
 """Give a memory a few months of chat, ask it questions, and check that the right message comes first.
 
-Run it with `make demo`, or `python examples/demo.py` where memdb is installed. Exits with 1 if one does not.
+Run it with `make demo`, or `python examples/demo.py` where memdb is installed. With `make demo LLM=FILE` a
+local language model answers too (`pip install 'memdb-engine[llm]'`). Exits with 1 if a message does not
+come first.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any, TextIO
 import memdb
 
 HERE = Path(__file__).parent
+ANSWERED = ("When was Ana at the hospital?", "Who is Ana's favourite player now?", "What is Ana's shoe size?")
 
 
 def read(name: str) -> Any:
@@ -48,12 +51,24 @@ def ask(memory: memdb.Memory, question: str, expected: list[str], out: TextIO) -
     return right
 
 
-def main() -> int:
+def answer(memory: memdb.Memory, question: str, out: TextIO) -> None:
+    """Print an answer and the messages it rests on."""
+    told = memory.ask(question)
+    print(f"\n{question}\n    {told.text}", file=out)
+    for citation in told.citations:
+        for message in citation.source:
+            print(
+                f"    {citation.label}: {str(message.said_at)[:10]} {message.speaker}: {message.content}",
+                file=out,
+            )
+
+
+def main(llm: str | None = None) -> int:
     """Run the demonstration; the exit code."""
     if isinstance(sys.stdout, TextIO) or hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, memdb.open(Path(folder) / "ana.memdb") as memory:
+    with tempfile.TemporaryDirectory() as folder, memdb.open(file := Path(folder) / "ana.memdb") as memory:
         opened = time.perf_counter()
         fill(memory)
         added = time.perf_counter()
@@ -61,6 +76,15 @@ def main() -> int:
         right = [ask(memory, one["question"], one["expected"], sys.stdout) for one in questions]
         asked = time.perf_counter()
         messages = sum(session.messages for session in memory.sessions())
+        print("\nAnswered without a language model:")
+        for question in ANSWERED:
+            answer(memory, question, sys.stdout)
+        if llm is not None:
+            backbone = memdb.load_backbone(llm)
+            print(f"\nAnswered by {backbone.name}:")
+            with memdb.open(file, backbone=backbone) as memory_with_model:
+                answer(memory_with_model, ANSWERED[0], sys.stdout)
+            backbone.close()
     print(f"\n{sum(right)} of {len(right)} questions found the right message first.")
     print(
         f"Opened in {opened - start:.2f} s, added {messages} messages in {added - opened:.2f} s, "
@@ -70,4 +94,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:2]))

@@ -10,8 +10,8 @@ from memdb import errors, settings
 from memdb.construct.admit import scope_of
 from memdb.construct.plan import Vectors, vectors_of_another
 from memdb.memory import Memory
-from memdb.models.ports import Backbone, Encoder, GraphEncoder, Reranker
-from memdb.models.registry import late_reranker, load_encoder
+from memdb.models.ports import Backbone, EmbeddingBackbone, Encoder, GraphEncoder, Reranker
+from memdb.models.registry import late_reranker, load_encoder, load_graph_encoder
 from memdb.records import Scope
 from memdb.store import schema
 from memdb.store.connection import Database
@@ -26,7 +26,7 @@ def open(
     encoder: Encoder | str | Path | None = None,
     backbone: Backbone | None = None,
     reranker: Reranker | str | Path | None = None,
-    graph_encoder: GraphEncoder | None = None,
+    graph_encoder: GraphEncoder | str | Path | None = None,
     busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
 ) -> Memory:
     """Open a memory file, and make it if there is none.
@@ -37,15 +37,16 @@ def open(
     searched by words alone, until `reembed`. `backbone` is the language model that builds memory
     (`memdb.load_backbone`); it is the caller's to close. `reranker` is a reranker, or the name or folder of
     one (`load_reranker`); by default the embedded one. "late-interaction" compares with the encoder's token
-    vectors, "linear" weighs the channels' scores. `graph_encoder` makes the graph token that the backbone
-    reads with the text (`Memory.ask`).
+    vectors, "linear" weighs the channels' scores. `graph_encoder`, or the name or folder of one, makes the
+    graph token that the backbone reads in front of the text (`Memory.ask`).
 
     Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
-    `ModelDamaged`.
+    `ModelDamaged`, `InputError` for a graph encoder that was not trained for the backbone and the encoder.
     """
     chosen = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
     own = Scope() if scope is None else scope_of(scope)
     late = late_reranker(reranker, chosen)
+    graphs = _graph_encoder(graph_encoder, backbone, chosen)
     database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
     try:
         made = schema.prepare(database, schema.made_by(chosen))
@@ -55,4 +56,31 @@ def open(
     usable = (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension)
     if not usable:
         warnings.warn(vectors_of_another(database.path, made, chosen), errors.MemdbWarning, stacklevel=2)
-    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late, graph_encoder)
+    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late, graphs)
+
+
+def _graph_encoder(
+    given: GraphEncoder | str | Path | None, backbone: Backbone | None, encoder: Encoder
+) -> GraphEncoder | None:
+    """The graph encoder, made for these two: a row of another embedding space is noise to a backbone."""
+    if given is None:
+        return None
+    if not isinstance(backbone, EmbeddingBackbone):
+        hint = "open the memory with a GGUF model as backbone, or without a graph encoder"
+        raise errors.InputError(
+            "a graph token is for a backbone that reads rows of its embedding space", hint=hint
+        )
+    made = given if isinstance(given, GraphEncoder) else load_graph_encoder(given)
+    if (made.backbone_sha256, made.width) != (backbone.sha256, backbone.embedding_width):
+        raise errors.InputError(
+            f"the graph encoder {made.name} was trained for the backbone {made.backbone_sha256[:8]}, "
+            f"not for {backbone.name} ({backbone.sha256[:8]})",
+            hint="train one for this backbone, or leave it out",
+        )
+    if (made.encoder_sha256, made.dimension) != (encoder.sha256, encoder.dimension):
+        raise errors.InputError(
+            f"the graph encoder {made.name} reads vectors of the encoder {made.encoder_sha256[:8]}, "
+            f"not of {encoder.name} ({encoder.sha256[:8]})",
+            hint="open the memory with that encoder, or without a graph encoder",
+        )
+    return made

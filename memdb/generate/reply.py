@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from memdb.errors import ModelError
+from memdb.language.cleaning import storable
 from memdb.models.ports import Completion
 
 _ANSWER: Final = re.compile(r'"answer"\s*:\s*"')
 _OPENING: Final = re.compile(r"\{")
 _ESCAPES: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_UNSHOWN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MOST_STARTS: Final = 64  # braces that are tried from the end
 
 
@@ -35,11 +37,16 @@ def read_reply(completion: Completion) -> Reply:
     written = AnswerText()
     text = written.feed(completion.text)
     if written.begun:
-        return Reply(text.strip(), "")
+        return Reply(shown(text), "")
     if completion.finish == "length" and completion.text.lstrip().startswith("{"):
         hint = "take a model that keeps to the format, or one with a larger context"
         raise ModelError("the model's reply was cut off before its answer began", hint=hint)
-    return Reply(completion.text.strip(), "")
+    return Reply(shown(completion.text), "")
+
+
+def shown(text: str) -> str:
+    """A model's text without control characters, lines apart: it may repeat what a stranger wrote."""
+    return _UNSHOWN.sub("", storable(text)).strip()
 
 
 def _last_object(text: str) -> Reply | None:
@@ -52,7 +59,7 @@ def _last_object(text: str) -> Reply | None:
             continue
         if isinstance(found, dict) and isinstance(found.get("answer"), str | int | float):
             reason = found.get("reasoning_path")
-            return Reply(str(found["answer"]).strip(), reason.strip() if isinstance(reason, str) else "")
+            return Reply(shown(str(found["answer"])), shown(reason) if isinstance(reason, str) else "")
     return None
 
 
@@ -114,7 +121,7 @@ def telling(on_answer: Callable[[str], None]) -> Callable[[str], None]:
     written = AnswerText()
 
     def on_text(piece: str) -> None:
-        if text := written.feed(piece):
+        if text := _UNSHOWN.sub("", written.feed(piece)):
             on_answer(text)
 
     return on_text

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event
 from types import TracebackType
 from typing import Self
 
@@ -27,33 +28,33 @@ class AnswerStream:
     def __init__(self, make: Callable[[Callable[[str], None]], Answer]) -> None:
         self._pieces: SimpleQueue[str | None] = SimpleQueue()
         self._stop = Event()
-        self._answer: Answer | None = None
-        self._error: BaseException | None = None
-        self._thread = Thread(target=self._run, args=(make,), name="memdb-answer")
-        self._thread.start()
+        with_one_thread = ThreadPoolExecutor(1, thread_name_prefix="memdb-answer")
+        self._made = with_one_thread.submit(make, self._tell)
+        self._made.add_done_callback(lambda _: self._pieces.put(None))
+        with_one_thread.shutdown(wait=False)
 
     def __iter__(self) -> Iterator[str]:
         try:
             while (piece := self._pieces.get()) is not None:
                 yield piece
             self._pieces.put(None)  # a second loop ends at once
-            self._raise()
+            self._made.result()
         finally:
             self._stop.set()
 
     @property
     def answer(self) -> Answer:
         """The whole answer, once it is there. Raises what the making of it raised."""
-        self._thread.join()
-        self._raise()
-        if self._answer is None:
-            raise MemdbError("the answer was stopped before it was whole", hint="ask again, to the end")
-        return self._answer
+        try:
+            return self._made.result()
+        except _Stopped as error:
+            hint = "ask again, and read to the end"
+            raise MemdbError("the answer was stopped before it was whole", hint=hint) from error
 
     def close(self) -> None:
         """Stop the writing and wait until it has stopped; may be called twice."""
         self._stop.set()
-        self._thread.join()
+        self._made.exception()
 
     def __enter__(self) -> Self:
         return self
@@ -63,21 +64,7 @@ class AnswerStream:
     ) -> None:
         self.close()
 
-    def _run(self, make: Callable[[Callable[[str], None]], Answer]) -> None:
-        try:
-            self._answer = make(self._tell)
-        except _Stopped:
-            pass
-        except BaseException as error:  # noqa: BLE001 - it is raised where the answer is read
-            self._error = error
-        finally:
-            self._pieces.put(None)
-
     def _tell(self, piece: str) -> None:
         if self._stop.is_set():
             raise _Stopped
         self._pieces.put(piece)
-
-    def _raise(self) -> None:
-        if self._error is not None:
-            raise self._error

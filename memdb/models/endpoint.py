@@ -6,11 +6,15 @@ Bounded are the bytes of a reply and the time of a request. The client itself bo
 
 from __future__ import annotations
 
+import ipaddress
+import os
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from memdb import settings
-from memdb.errors import ModelError, ModelUnavailable
+from memdb.errors import InputError, MemdbWarning, ModelError, ModelUnavailable
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,6 +29,7 @@ NEEDED_HEADERS = {
     "content-length",
     "authorization",
 }
+KEY_VARIABLES = ("MEMDB_API_KEY", "OPENAI_API_KEY")  # the first that is set
 LEAST_KEY_CHARS = 12  # of a run of the key that is not shown: shorter ones are words like any other
 UNTIL = "memdb.until"  # in a request's extensions, the clock reading when it has taken too long
 
@@ -73,6 +78,43 @@ class Bounds:
                 message = f"{self._who} took longer than {settings.API_REQUEST_S:g} s"
                 raise ModelUnavailable(message, hint="try again later", retryable=True)
             yield chunk
+
+
+def key_of() -> str:
+    """Empty where none is set. Raises InputError, without showing it, for one that no request can carry."""
+    for name in KEY_VARIABLES:
+        if key := os.environ.get(name, "").strip():
+            if not key.isascii() or not key.isprintable() or " " in key:
+                raise InputError(f"{name} holds no key: there are blanks or signs in it that no key has")
+            return key
+    return ""
+
+
+def check_address(address: str, *, has_key: bool) -> None:
+    """Raises InputError for no http address or one with a password; warns when the key would be seen."""
+    if not address:
+        return
+    try:
+        parts = urlsplit(address)
+        scheme, host, secret = parts.scheme, parts.hostname, "@" in parts.netloc
+    except ValueError as error:
+        raise InputError(f"the base_url is not an address: {error}") from None
+    if scheme not in ("http", "https") or not host:
+        raise InputError("the base_url is not an http address", hint="as in http://127.0.0.1:8080/v1")
+    if secret:
+        raise InputError("the base_url holds a user or a password", hint=f"keys come from {KEY_VARIABLES[0]}")
+    if has_key and scheme == "http" and not loopback(address):
+        message = f"the key travels to {host} unencrypted: its base_url begins with http://"
+        warnings.warn(message, MemdbWarning, stacklevel=3)
+
+
+def loopback(address: str) -> bool:
+    """Whether the address is this machine's own."""
+    host = urlsplit(address).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def redacted(text: str, key: str) -> str:

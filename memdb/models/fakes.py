@@ -20,11 +20,14 @@ from memdb.models.ports import (
     Completion,
     Field,
     Kind,
+    OnText,
+    SoftToken,
     Turn,
     follow,
     require_documents,
     require_graph,
     require_room,
+    require_soft,
     require_texts,
     require_turns,
     rooted,
@@ -198,11 +201,12 @@ class HashGraphEncoder(DescribedGraphEncoder):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What a `ScriptedBackbone` was asked."""
+    """What a `ScriptedBackbone` was asked; `soft` is for a `ScriptedEmbeddingBackbone` alone."""
 
     turns: tuple[Turn, ...]
     max_tokens: int
     schema: Mapping[str, object] | None
+    soft: SoftToken | None = None
 
 
 class ScriptedBackbone:
@@ -210,7 +214,8 @@ class ScriptedBackbone:
 
     An answer that is an exception is raised. A str longer than max_tokens words is cut there. With no script
     a schema is answered by its smallest document, anything else by an empty text. A token is a word, or one
-    character that is neither in a word nor a space. `calls` are all that reached it, in order.
+    character that is neither in a word nor a space; a text is told token by token. `calls` are all that
+    reached it, in order.
     """
 
     def __init__(
@@ -255,25 +260,36 @@ class ScriptedBackbone:
         return sum(1 for _ in TOKEN.finditer(text))
 
     def complete(
-        self, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, object] | None = None
+        self,
+        turns: Sequence[Turn],
+        *,
+        max_tokens: int,
+        schema: Mapping[str, object] | None = None,
+        on_text: OnText | None = None,
     ) -> Completion:
         """See `ports.Backbone`. Raises ModelError when the list of answers is used up."""
         require_turns(turns, max_tokens)
-        prompt_tokens = sum(self.count_tokens(turn.text) for turn in turns)
-        require_room(prompt_tokens, max_tokens, self._context_tokens)
-        answer = self._answer(Call(turns=tuple(turns), max_tokens=max_tokens, schema=schema))
+        return self._complete(Call(turns=tuple(turns), max_tokens=max_tokens, schema=schema), on_text)
+
+    def _complete(self, call: Call, on_text: OnText | None) -> Completion:
+        prompt_tokens = sum(self.count_tokens(turn.text) for turn in call.turns) + (call.soft is not None)
+        require_room(prompt_tokens, call.max_tokens, self._context_tokens)
+        answer = self._answer(call)
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Completion):
-            return answer
-        ends = [match.end() for match in TOKEN.finditer(answer)]
-        cut = len(ends) > max_tokens
-        return Completion(
-            text=answer[: ends[max_tokens - 1]] if cut else answer,
-            finish="length" if cut else "stop",
-            prompt_tokens=prompt_tokens,
-            completion_tokens=min(len(ends), max_tokens),
-        )
+        if isinstance(answer, str):
+            ends = [match.end() for match in TOKEN.finditer(answer)]
+            cut = len(ends) > call.max_tokens
+            answer = Completion(
+                text=answer[: ends[call.max_tokens - 1]] if cut else answer,
+                finish="length" if cut else "stop",
+                prompt_tokens=prompt_tokens,
+                completion_tokens=min(len(ends), call.max_tokens),
+            )
+        if on_text is not None:
+            for piece in _pieces(answer.text):
+                on_text(piece)
+        return answer
 
     def close(self) -> None:
         """See `ports.Backbone`."""
@@ -290,6 +306,58 @@ class ScriptedBackbone:
         if self._function is not None:
             return self._function(call.turns, call.schema)
         return "" if call.schema is None else smallest(call.schema)
+
+
+class ScriptedEmbeddingBackbone(ScriptedBackbone):
+    """A `ScriptedBackbone` that takes soft tokens of `embedding_width` components too, and counts each as one
+    token; a `ports.EmbeddingBackbone`.
+    """
+
+    def __init__(
+        self,
+        script: Sequence[Answer] | Script | None = None,
+        *,
+        embedding_width: int = 16,
+        name: str = "scripted",
+        context_tokens: int = 8192,
+        parallel: int = 1,
+    ) -> None:
+        super().__init__(script, name=name, context_tokens=context_tokens, parallel=parallel)
+        self._width = embedding_width
+
+    @property
+    def sha256(self) -> str:
+        """See `ports.EmbeddingBackbone`."""
+        return hashlib.sha256(f"memdb scripted backbone 1, {self._name}, {self._width}".encode()).hexdigest()
+
+    @property
+    def embedding_width(self) -> int:
+        """See `ports.EmbeddingBackbone`."""
+        return self._width
+
+    def complete(
+        self,
+        turns: Sequence[Turn],
+        *,
+        max_tokens: int,
+        schema: Mapping[str, object] | None = None,
+        on_text: OnText | None = None,
+        soft: SoftToken | None = None,
+    ) -> Completion:
+        """See `ports.EmbeddingBackbone`. Raises ModelError when the list of answers is used up."""
+        require_turns(turns, max_tokens)
+        if soft is not None:
+            require_soft(turns, soft, self._width)
+        call = Call(turns=tuple(turns), max_tokens=max_tokens, schema=schema, soft=soft)
+        return self._complete(call, on_text)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in parts that end with a token; the last with what follows it."""
+    ends = [match.end() for match in TOKEN.finditer(text)][:-1]
+    for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
+        if start < end:
+            yield text[start:end]
 
 
 def smallest(schema: Mapping[str, object]) -> str:

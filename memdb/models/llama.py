@@ -1,8 +1,9 @@
-"""A GGUF model in this process, on llama.cpp. The only file that knows llama_cpp.
+"""A GGUF model in this process, on llama.cpp, which only the files named llama… know.
 
 What a model reads is a list of segments. Of a chat it has one for each turn, made of the chat template's text
 before it and its own text, and one for what the template puts after the last. The template's text may hold
-control tokens, a turn's text never does: they are tokenised apart.
+control tokens, a turn's text never does: they are tokenised apart. A soft token is a segment of its own, in
+the middle of its turn: what stands before it stays read when another takes its place.
 
 What was read of one prompt is kept for the next that begins with the same segments. That must not show: the
 bits of an answer are the same whether the beginning was kept or not. Floating point sums depend on which
@@ -12,75 +13,77 @@ without flash attention (whose sums depend on where batches end), and what the m
 
 from __future__ import annotations
 
-import codecs
 import ctypes
 import hashlib
-import logging
 import os
 import weakref
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
-from typing import Any, Literal, NoReturn
+from threading import RLock
+from typing import Any, Literal
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from memdb import settings
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
+from memdb.models import gguf_file
 from memdb.models.chat_template import ChatTemplate
-from memdb.models.ports import Completion, Turn, require_room, require_turns, rooted, valid_unicode
+from memdb.models.llama_library import Native, fail, library, native_errors
+from memdb.models.llama_vocabulary import Characters, Constraint, Vocabulary, grammar
+from memdb.models.ports import (
+    Completion,
+    OnText,
+    SoftToken,
+    Turn,
+    require_place,
+    require_room,
+    require_soft,
+    require_turns,
+)
+from memdb.models.soft import PROBE, Rows, embedding_scale
 
-Segment = tuple[int, ...]  # token ids
-Native = Any  # a pointer of llama.cpp
+Segment = tuple[int, ...] | Rows  # token ids, or rows of the embedding space
 
 MAGIC = b"GGUF"
-SLICE_CHARACTERS = 65_536  # of a text tokenised at once: bounds the recursion of the splitting expressions
-LIKELY_TOKENS = 128  # tried against a grammar before the whole vocabulary is
-GRAMMAR_REPEATS = 1_000  # longest maxLength or maxItems that llama.cpp's grammars take
 FLASH_ATTENTION_OFF = 0
-CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])  # llama_token_data
-
-_log = logging.getLogger(__name__)
-_native_errors: deque[str] = deque(maxlen=4)  # llama.cpp's last ones: its functions return no reason
-_callback: Native = None  # llama.cpp holds it, so it must not be collected
 
 
 class LlamaModel:
     """A GGUF file with one context to read in. One call runs at a time.
 
-    What it becomes calls `_start` once, then `_read` and `_logits` under `_lock`. Raises ModelNotFound when
-    the file or the package llama_cpp is missing, ModelDamaged when the file is not a whole GGUF.
+    What it becomes calls `_start` once, then `_require_free`, `_read` and `_logits` under `_lock`. Raises
+    ModelNotFound when the file or the package llama_cpp is missing, ModelDamaged when the file is not a whole
+    GGUF.
     """
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._lock = Lock()
+        self._lock = RLock()  # what is told of a text may come back here: `_require_free` sends it away
+        self._writing = False
         self._held: list[Segment] = []  # what the context has read, from its start
         self._owned = list[tuple[Any, Native]]()  # what to free and by which function, last first
         self._finalizer = weakref.finalize(self, _free, self._owned)
         self._model = _load(self._path)
-        self._owned.append((_library().llama_model_free, self._model))
-        self._vocabulary = _Vocabulary(self._model)
+        self._owned.append((library().llama_model_free, self._model))
+        self._vocabulary = Vocabulary(self._model)
 
     def _said(self, key: str) -> str:
         """What the file says of itself under `key`, `*` in it being its architecture; empty for nothing."""
         if "*" in key:
             key = key.replace("*", self._said("general.architecture"))
         buffer = ctypes.create_string_buffer(256)
-        count = _library().llama_model_meta_val_str(self._model, key.encode(), buffer, len(buffer))
+        count = library().llama_model_meta_val_str(self._model, key.encode(), buffer, len(buffer))
         return buffer.value.decode("utf-8", "replace") if count >= 0 else ""
 
     def _start(self, context_tokens: int, threads: int | None) -> None:
         """Open the context, which is most of the memory."""
         self._context_tokens = context_tokens
         self._context = _open(self._model, context_tokens, threads)
-        self._owned.append((_library().llama_free, self._context))
-        self._batch = _library().llama_batch_init(settings.LLAMA_BATCH_TOKENS, 0, 1)
-        self._owned.append((_library().llama_batch_free, self._batch))
+        self._owned.append((library().llama_free, self._context))
+        self._batch = library().llama_batch_init(settings.LLAMA_BATCH_TOKENS, 0, 1)
+        self._owned.append((library().llama_batch_free, self._batch))
 
     @property
     def name(self) -> str:
@@ -102,7 +105,14 @@ class LlamaModel:
     def close(self) -> None:
         """Give back what the model holds; may be called twice. Waits for the call under way."""
         with self._lock:
+            if self._writing:
+                raise InputError("on_text cannot close the model that is writing", hint="end it first")
             self._finalizer()
+
+    def _require_free(self) -> None:
+        self._require_open()
+        if self._writing:
+            raise InputError("on_text cannot ask the model that is writing", hint="ask it afterwards")
 
     def _require_open(self) -> None:
         if not self._finalizer.alive:
@@ -113,15 +123,15 @@ class LlamaModel:
 
         The last segment is never kept: its last token is evaluated with an output, the others without.
         """
-        library = _library()
+        native = library()
         kept = 0
         while kept < min(len(self._held), len(segments) - 1) and self._held[kept] == segments[kept]:
             kept += 1
         cached = sum(map(len, segments[:kept]))
         self._held = []  # until all is read: what stops the reading leaves nothing to rely on
-        memory = library.llama_get_memory(self._context)
-        if not library.llama_memory_seq_rm(memory, 0, cached, -1):
-            library.llama_memory_clear(memory, True)  # a recurrent state cannot be cut
+        memory = native.llama_get_memory(self._context)
+        if not native.llama_memory_seq_rm(memory, 0, cached, -1):
+            native.llama_memory_clear(memory, True)  # a recurrent state cannot be cut
             kept = cached = 0
         at = cached
         for number in range(kept, len(segments)):
@@ -135,7 +145,7 @@ class LlamaModel:
 
         Raises ModelError where the largest is no number.
         """
-        pointer = _library().llama_get_logits_ith(self._context, -1)
+        pointer = library().llama_get_logits_ith(self._context, -1)
         if not pointer:
             raise ModelError(f"the model {self.name} gave no logits")
         logits: NDArray[np.float32] = np.ctypeslib.as_array(pointer, (self._vocabulary.size,))
@@ -144,33 +154,59 @@ class LlamaModel:
             raise ModelError(f"the model {self.name} gave logits that are no numbers")
         return logits
 
-    def _decode(self, ids: Segment, at: int, *, output: bool) -> None:
-        """Evaluate `ids` at positions from `at`; with `output`, keep the last one's logits.
+    def _decode(self, segment: Segment, at: int, *, output: bool) -> None:
+        """Evaluate a segment at positions from `at`; with `output`, keep the logits of its last one.
 
         llama.cpp aborts the process for a batch larger than its buffers: what it is given is checked here.
         """
-        if at + len(ids) > self._context_tokens:
-            raise ModelError(f"{at + len(ids)} tokens do not fit in a context of {self._context_tokens}")
-        batch, size = self._batch, settings.LLAMA_BATCH_TOKENS
-        for start in range(0, len(ids), size):
-            some = ids[start : start + size]
-            for place, token in enumerate(some):
-                batch.token[place], batch.pos[place] = token, at + start + place
+        if at + len(segment) > self._context_tokens:
+            raise ModelError(f"{at + len(segment)} tokens do not fit in a context of {self._context_tokens}")
+        size = settings.LLAMA_BATCH_TOKENS
+        for start in range(0, len(segment), size):
+            count = min(size, len(segment) - start)
+            batch = self._filled(segment, start, count)
+            for place in range(count):
+                batch.pos[place] = at + start + place
                 batch.n_seq_id[place], batch.seq_id[place][0], batch.logits[place] = 1, 0, False
-            batch.logits[len(some) - 1] = output and start + len(some) == len(ids)
-            batch.n_tokens = len(some)
-            _native_errors.clear()
-            if status := _library().llama_decode(self._context, batch):
+            batch.logits[count - 1] = output and start + count == len(segment)
+            batch.n_tokens = count
+            native_errors.clear()
+            if status := library().llama_decode(self._context, batch):
                 self._held = []
-                _fail(f"the model {self.name} could not read {len(some)} tokens ({status})")
+                fail(f"the model {self.name} could not read {count} tokens ({status})")
+
+    def _filled(self, segment: Segment, start: int, count: int) -> Native:
+        """The batch for tokens, or the one for rows, with `count` of the segment from `start`."""
+        if isinstance(segment, Rows):
+            size = 4 * self._width
+            assert len(segment.data) == size * len(segment), "llama.cpp would read what lies behind"
+            ctypes.memmove(self._rows_batch.embd, segment.data[start * size :][: count * size], count * size)
+            return self._rows_batch
+        for place, token in enumerate(segment[start : start + count]):
+            self._batch.token[place] = token
+        return self._batch
+
+    @cached_property
+    def _width(self) -> int:
+        return int(library().llama_model_n_embd(self._model))
+
+    @cached_property
+    def _rows_batch(self) -> Native:
+        """A batch holds tokens or rows: of both, llama.cpp would ignore the rows."""
+        batch = library().llama_batch_init(settings.LLAMA_BATCH_TOKENS, self._width, 1)
+        self._owned.append((library().llama_batch_free, batch))
+        return batch
 
 
 class LlamaBackbone(LlamaModel):
-    """A chat model in a GGUF file, a `ports.Backbone`.
+    """A chat model in a GGUF file, a `ports.EmbeddingBackbone`.
 
     `context_tokens` defaults to what the model was trained on, at most settings.LLAMA_CONTEXT_TOKENS;
     `threads` to llama.cpp's choice: give the number of idle cores. Decoding is greedy. A schema becomes a
     grammar; bounds of numbers are not part of it.
+
+    Soft tokens are rows of the model's table of tokens: one that is a token's own row reads like that token.
+    Whether the model does read it so is tried when the first comes; ModelError says where it does not.
 
     Raises what LlamaModel does, ModelError when the model does not chat or does not fit in memory, InputError
     for more context_tokens than the model was trained on.
@@ -181,6 +217,7 @@ class LlamaBackbone(LlamaModel):
     ) -> None:
         super().__init__(path)
         self._template = _template(self._model, self._vocabulary, self._path)
+        self._scale: float | None = None  # of soft tokens, once it was tried
         self._start(context_length(self._model, context_tokens, settings.LLAMA_CONTEXT_TOKENS), threads)
 
     def __repr__(self) -> str:
@@ -201,221 +238,195 @@ class LlamaBackbone(LlamaModel):
         """See `ports.Backbone`."""
         return 1
 
+    @property
+    def embedding_width(self) -> int:
+        """See `ports.EmbeddingBackbone`."""
+        return self._width
+
     def complete(
-        self, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, object] | None = None
+        self,
+        turns: Sequence[Turn],
+        *,
+        max_tokens: int,
+        schema: Mapping[str, object] | None = None,
+        on_text: OnText | None = None,
+        soft: SoftToken | None = None,
     ) -> Completion:
-        """See `ports.Backbone`."""
-        require_turns(turns, max_tokens)
+        """See `ports.EmbeddingBackbone`. What on_text calls cannot use this backbone, but to count tokens.
+
+        Raises ModelError also for a soft token where the model does not read rows as it reads tokens, and
+        ModelNotFound where that cannot be tried: see `token_rows`.
+        """
+        self._require_prompt(turns, max_tokens, soft)
         rules = None if schema is None else grammar(schema)
         with self._lock:
-            self._require_open()
-            segments = self._segments(turns, max_tokens)
+            self._require_free()
+            segments = self._prompt(turns, max_tokens, soft)
             prompt_tokens = sum(map(len, segments))
             require_room(prompt_tokens, max_tokens, self._context_tokens)
-            constraint = None if rules is None else _Constraint(self._vocabulary, rules)
+            constraint = None if rules is None else Constraint(self._vocabulary, rules)
             try:
                 cached_tokens = self._read(segments)
-                text, finish, written = self._write(prompt_tokens, max_tokens, constraint)
+                written = Characters(on_text)
+                self._writing = True
+                finish, count = self._write(prompt_tokens, max_tokens, constraint, written)
             finally:
+                self._writing = False
                 if constraint is not None:
                     constraint.free()
         return Completion(
-            text=text,
+            text=written.text,
             finish=finish,
             prompt_tokens=prompt_tokens,
             cached_tokens=cached_tokens,
-            completion_tokens=written,
+            completion_tokens=count,
         )
 
-    def _segments(self, turns: Sequence[Turn], max_tokens: int) -> list[Segment]:
+    def prompt_ids(
+        self, turns: Sequence[Turn], soft_at: tuple[int, int] | None = None
+    ) -> tuple[list[int], list[int]]:
+        """The ids that `complete` reads, before and after a soft token at (turn, characters of it); without
+        one, all are before.
+
+        Raises InputError for turns that no backbone can answer, a place they do not have, or more tokens than
+        the context holds.
+        """
+        require_turns(turns, 1)
+        if soft_at is not None:
+            require_place(turns, *soft_at)
+        with self._lock:
+            self._require_open()
+            halves = self._halves(turns, 0, soft_at)
+        before, after = ([token for part in half for token in part] for half in halves)
+        return before, after
+
+    def next_logits(self, turns: Sequence[Turn], soft: SoftToken | None = None) -> NDArray[np.float32]:
+        """float32 [vocabulary]: the logits of what `complete` would choose its first token from.
+
+        Raises what `complete` does.
+        """
+        self._require_prompt(turns, 1, soft)
+        with self._lock:
+            self._require_free()
+            self._read(self._prompt(turns, 1, soft))
+            return self._logits().copy()
+
+    def logits_after(self, parts: Sequence[Sequence[int] | NDArray[np.float32]]) -> NDArray[np.float32]:
+        """float32 [vocabulary] of what follows a prompt of any parts, each evaluated apart: token ids, or
+        rows float32 [n, embedding_width] that are read as they are, by any model.
+
+        Raises InputError for no parts, an empty one, an id that is no token, rows that `complete` would not
+        take, or more of both than the context holds.
+        """
+        segments = [self._segment(part) for part in parts]
+        if not segments or not all(map(len, segments)):
+            raise InputError("a prompt has parts, and every part a token or a row")
+        require_room(sum(map(len, segments)), 0, self._context_tokens)
+        with self._lock:
+            self._require_free()
+            self._read(segments)
+            return self._logits().copy()
+
+    def token_rows(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """float32 [len(tokens), embedding_width]: the rows of the model's own table of tokens.
+
+        Raises InputError for an id that is no token, ModelNotFound where a quantised table needs the package
+        gguf and it is missing, ModelError where the file has no such table.
+        """
+        self._segment(tokens)
+        return gguf_file.token_rows(self._path, tokens, self._width)
+
+    def _require_prompt(self, turns: Sequence[Turn], max_tokens: int, soft: SoftToken | None) -> None:
+        require_turns(turns, max_tokens)
+        if soft is not None:
+            require_soft(turns, soft, self._width)
+
+    def _prompt(self, turns: Sequence[Turn], max_tokens: int, soft: SoftToken | None) -> list[Segment]:
+        """The segments of a prompt."""
+        if soft is None:
+            return [*self._segments(turns, max_tokens)]
+        before, after = self._halves(turns, max_tokens, (soft.turn, soft.at))
+        return [*before, Rows.of(soft.row[None], self._soft_scale()), *after]
+
+    def _segments(self, turns: Sequence[Turn], max_tokens: int) -> list[tuple[int, ...]]:
         """Token ids of the prompt, a segment per turn and one for the end; none is empty."""
-        vocabulary = self._vocabulary
+        return self._halves(turns, max_tokens, None)[0]
+
+    def _halves(
+        self, turns: Sequence[Turn], max_tokens: int, soft_at: tuple[int, int] | None
+    ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        """The segments of ids before the soft token and after it: all are before where there is none."""
+        words = self._vocabulary
         *heads, tail = self._template.parts([turn.role for turn in turns])
-        segments, total = list[Segment](), 0
-        for head, turn in zip(heads, turns, strict=True):
-            ids = vocabulary.control(head)
-            for more in vocabulary.text(turn.text):
-                ids += more
-                require_room(total + len(ids), max_tokens, self._context_tokens)  # before gigabytes are read
-            total += len(ids)
-            segments.append(tuple(ids))
-        segments.append(tuple(vocabulary.control(tail)))
-        if vocabulary.first is not None and segments[0][:1] != (vocabulary.first,):
-            segments[0] = (vocabulary.first, *segments[0])
-        return [segment for segment in segments if segment]
+        at, cut = soft_at or (len(turns), 0)
+        before, after, total = list[list[int]](), list[list[int]](), int(soft_at is not None)
+        for number, (head, turn) in enumerate(zip(heads, turns, strict=True)):
+            texts = [turn.text] if number != at else [turn.text[:cut], turn.text[cut:]]
+            for half, text in enumerate(texts):
+                ids = [] if half else words.control(head)
+                for more in words.text(text):
+                    ids += more
+                    # Before gigabytes are read.
+                    require_room(total + len(ids), max_tokens, self._context_tokens)
+                total += len(ids)
+                (after if half or number > at else before).append(ids)
+        (before if soft_at is None else after).append(words.control(tail))
+        if words.first is not None and before[0][:1] != [words.first]:
+            before[0].insert(0, words.first)
+        return [tuple(ids) for ids in before if ids], [tuple(ids) for ids in after if ids]
+
+    def _segment(self, part: Sequence[int] | NDArray[np.float32]) -> Segment:
+        """Raises InputError for what is no token of the model, and no row of its width."""
+        if isinstance(part, np.ndarray) and part.dtype.kind == "f":
+            return Rows.of(part, width=self._width)
+        ids = tuple(int(token) for token in part)
+        if not all(0 <= token < self._vocabulary.size for token in ids):
+            raise InputError(f"the tokens of the model are 0 to {self._vocabulary.size - 1}")
+        return ids
+
+    def _soft_scale(self) -> float:
+        """What a row is multiplied by to read like the token it is the row of; tried with tokens once."""
+        if self._scale is None:
+            native, found = library(), None
+            plain = {native.LLAMA_ROPE_TYPE_NONE, native.LLAMA_ROPE_TYPE_NORM, native.LLAMA_ROPE_TYPE_NEOX}
+            # Rows of the others have several positions each: llama.cpp would read what lies behind.
+            single = native.llama_model_rope_type(self._model) in plain
+            if single and native.llama_model_n_embd_inp(self._model) == self._width:
+                ids = [token for some in self._vocabulary.text(PROBE) for token in some]
+                found = embedding_scale(ids, self.token_rows(ids), self._probed)
+            if found is None:
+                message = (
+                    f"the model {self.name} does not read rows of its embedding space as it reads tokens"
+                )
+                raise ModelError(message, hint='take graph_mode="text", or another model')
+            self._scale = found
+        return self._scale
+
+    def _probed(self, segments: list[Segment]) -> NDArray[np.float32]:
+        self._read(segments)
+        return self._logits().copy()
 
     def _write(
-        self, at: int, max_tokens: int, constraint: _Constraint | None
-    ) -> tuple[str, Literal["stop", "length"], int]:
-        """The text that follows position `at`, why it ended, and its number of tokens."""
-        pieces = list[bytes]()
-        finish: Literal["stop", "length"] = "length"
+        self, at: int, max_tokens: int, constraint: Constraint | None, written: Characters
+    ) -> tuple[Literal["stop", "length"], int]:
+        """Write what follows position `at`: why it ended, and its number of tokens."""
+        count = 0
         while True:
             token = self._choose(constraint)
             if token in self._vocabulary.ends:
-                finish = "stop"
-                break
-            pieces.append(self._vocabulary.piece(token))
-            if len(pieces) == max_tokens:
-                break
+                return "stop", count
+            written.add(self._vocabulary.piece(token))
+            count += 1
+            if count == max_tokens:
+                return "length", count
             self._decode((token,), at, output=True)
             at += 1
-        return _whole_characters(b"".join(pieces)), finish, len(pieces)
 
-    def _choose(self, constraint: _Constraint | None) -> int:
+    def _choose(self, constraint: Constraint | None) -> int:
         """The likeliest token, of those the constraint allows; the first of equals."""
         logits = self._logits()
         token = int(np.argmax(logits))
         return token if constraint is None else constraint.choose(logits, token)
-
-
-class _Vocabulary:
-    """Text to token ids and back."""
-
-    def __init__(self, model: Native) -> None:
-        library = _library()
-        self.pointer = library.llama_model_get_vocab(model)
-        self.size = int(library.llama_vocab_n_tokens(self.pointer))
-        bos = int(library.llama_vocab_bos(self.pointer))
-        self.first = bos if library.llama_vocab_get_add_bos(self.pointer) and bos >= 0 else None
-        self.ends = {token for token in range(self.size) if library.llama_vocab_is_eog(self.pointer, token)}
-
-    @cached_property
-    def controls(self) -> NDArray[np.int64]:
-        """Control tokens that end nothing: a grammar would take their names for text."""
-        is_control = _library().llama_vocab_is_control
-        found = [token for token in range(self.size) if is_control(self.pointer, token)]
-        return np.array([token for token in found if token not in self.ends], np.int64)
-
-    def control(self, text: str) -> list[int]:
-        """Ids of a piece of the chat template, control tokens read as such."""
-        return self._ids(text, special=True)
-
-    def text(self, text: str) -> Iterator[list[int]]:
-        """Ids of a turn's text, slice by slice; no part of it is a control token."""
-        text = valid_unicode(text)
-        for start in range(0, len(text), SLICE_CHARACTERS):
-            yield self._ids(text[start : start + SLICE_CHARACTERS], special=False)
-
-    def _ids(self, text: str, *, special: bool) -> list[int]:
-        library, data = _library(), text.encode()
-        room = len(data) + 8  # a token is a byte at least, and a blank may be put in front
-        buffer = (library.llama_token * room)()
-        count = library.llama_tokenize(self.pointer, data, len(data), buffer, room, False, special)
-        if count < 0:
-            _fail(f"a text of {len(data)} bytes could not be tokenised")
-        return list(buffer[:count])
-
-    def piece(self, token: int) -> bytes:
-        """The bytes of a token, none for a control token."""
-        library, room = _library(), 256
-        while True:
-            buffer = ctypes.create_string_buffer(room)
-            count = library.llama_token_to_piece(self.pointer, token, buffer, room, 0, False)
-            if count >= 0:
-                return buffer.raw[:count]
-            room = -count
-
-    def name(self, token: int) -> str:
-        """A token as the chat template writes it; empty for one the vocabulary lacks."""
-        found = _library().llama_vocab_get_text(self.pointer, token) if token >= 0 else None
-        return (found or b"").decode("utf-8", "replace")
-
-
-class _Constraint:
-    """A grammar on its way through one text. To be freed."""
-
-    def __init__(self, vocabulary: _Vocabulary, rules: str) -> None:
-        self._vocabulary = vocabulary
-        self._rows = np.zeros(vocabulary.size, CANDIDATE)
-        self._sampler = _library().llama_sampler_init_grammar(vocabulary.pointer, rules.encode(), b"root")
-        if not self._sampler:  # llama.cpp would follow the null pointer
-            _fail("llama.cpp refuses the schema's grammar", "make it shorter")
-
-    def choose(self, logits: NDArray[np.float32], likeliest: int) -> int:
-        """The likeliest allowed token, which is taken. Trying all of them costs as much as evaluating one."""
-        token: int | None = likeliest if self._allowed(np.array([likeliest])).all() else None
-        if token is None:
-            rank = min(LIKELY_TOKENS, len(logits))
-            token = self._best(logits, np.sort(np.argpartition(-logits, rank - 1)[:rank]))
-        if token is None:
-            token = self._best(logits, np.arange(len(logits)))
-        if token is None:
-            raise ModelError("no token of the model continues a text of the schema")
-        if token not in self._vocabulary.ends:
-            _library().llama_sampler_accept(self._sampler, token)
-        return token
-
-    def free(self) -> None:
-        """To be called once."""
-        _library().llama_sampler_free(self._sampler)
-
-    def _best(self, logits: NDArray[np.float32], tokens: NDArray[np.int64]) -> int | None:
-        """The likeliest of the allowed among `tokens`, ascending; None when none is."""
-        allowed = tokens[self._allowed(tokens)]
-        return int(allowed[np.argmax(logits[allowed])]) if len(allowed) else None
-
-    def _allowed(self, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """bool [len(tokens)]"""
-        library, rows = _library(), self._rows[: len(tokens)]
-        rows["id"], rows["logit"] = tokens, 0
-        data = ctypes.cast(rows.ctypes.data, ctypes.POINTER(library.llama_token_data))
-        candidates = library.llama_token_data_array(data, len(tokens), -1, False)
-        library.llama_sampler_apply(self._sampler, ctypes.byref(candidates))
-        allowed: NDArray[np.bool_] = (rows["logit"] == 0) & ~np.isin(tokens, self._vocabulary.controls)
-        return allowed
-
-
-def grammar(schema: Mapping[str, object]) -> str:
-    """The schema in llama.cpp's grammar notation. Numeric bounds are left out.
-
-    Raises InputError for a `$ref` that leads out of the schema, ModelError for what the notation cannot say.
-    """
-    from llama_cpp.llama_grammar import json_schema_to_gbnf
-
-    text = msgspec.json.encode(rooted(schema)).decode()
-    try:
-        rules = str(json_schema_to_gbnf(text))
-    except (AssertionError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise ModelError(f"the schema cannot be made a grammar: {type(error).__name__} {error}") from error
-    if ")?" * (GRAMMAR_REPEATS + 1) in rules:
-        hint = f"no maxLength or maxItems above {GRAMMAR_REPEATS}"
-        raise ModelError("the schema cannot be made a grammar: it counts too far", hint=hint)
-    return rules
-
-
-def _whole_characters(data: bytes) -> str:
-    """The text without a character cut off at its end; other bytes that are no UTF-8 become U+FFFD."""
-    return codecs.getincrementaldecoder("utf-8")("replace").decode(data, final=False)
-
-
-def _library() -> Any:
-    """llama_cpp, its output collected. Raises ModelNotFound where it is not installed."""
-    global _callback  # noqa: PLW0603 - the callback is the process's, as is llama.cpp's log
-    try:
-        import llama_cpp
-    except ImportError as error:
-        hint = "pip install 'memdb-engine[llm]'"
-        raise ModelNotFound("a GGUF model needs the package llama-cpp-python", hint=hint) from error
-    if _callback is None:
-        _callback = llama_cpp.llama_log_callback(_listen)
-        llama_cpp.llama_log_set(_callback, ctypes.c_void_p(0))
-        llama_cpp.llama_backend_init()
-    return llama_cpp
-
-
-def _listen(level: int, text: bytes, data: object) -> None:
-    line = text.decode("utf-8", "replace").strip()
-    _log.debug("%s", line)
-    if level == 3:  # GGML_LOG_LEVEL_ERROR
-        _native_errors.append(line)
-
-
-def _fail(message: str, hint: str = "", kind: type[ModelError] = ModelError) -> NoReturn:
-    """Raise with what llama.cpp logged about it."""
-    said = "; ".join(_native_errors)
-    _native_errors.clear()
-    raise kind(f"{message}: {said}" if said else message, hint=hint)
 
 
 def _load(path: Path) -> Native:
@@ -425,30 +436,30 @@ def _load(path: Path) -> Native:
         raise ModelNotFound(f"there is no model file {str(path)!r}: {error}") from error
     if not found:
         raise ModelNotFound(f"there is no model file {path}")
-    library = _library()
+    native = library()
     with path.open("rb") as stream:
         if stream.read(len(MAGIC)) != MAGIC:
             raise ModelDamaged(f"{path} is not a GGUF file")
-    _native_errors.clear()
-    model = library.llama_model_load_from_file(os.fsencode(path), library.llama_model_default_params())
+    native_errors.clear()
+    model = native.llama_model_load_from_file(os.fsencode(path), native.llama_model_default_params())
     if not model:
-        _fail(f"{path} is not a model llama.cpp can load", kind=ModelDamaged)
+        fail(f"{path} is not a model llama.cpp can load", kind=ModelDamaged)
     return model
 
 
-def _template(model: Native, words: _Vocabulary, path: Path) -> ChatTemplate:
-    library = _library()
-    source = library.llama_model_chat_template(model, None)
-    if not source or not library.llama_model_has_decoder(model) or library.llama_model_has_encoder(model):
+def _template(model: Native, words: Vocabulary, path: Path) -> ChatTemplate:
+    native = library()
+    source = native.llama_model_chat_template(model, None)
+    if not source or not native.llama_model_has_decoder(model) or native.llama_model_has_encoder(model):
         hint = "take an instruction-tuned, decoder-only model"
         raise ModelError(f"the model {path.stem} does not chat: it has no chat template", hint=hint)
-    bos, eos = library.llama_vocab_bos(words.pointer), library.llama_vocab_eos(words.pointer)
+    bos, eos = native.llama_vocab_bos(words.pointer), native.llama_vocab_eos(words.pointer)
     return ChatTemplate(source.decode("utf-8", "replace"), bos=words.name(bos), eos=words.name(eos))
 
 
 def context_length(model: Native, asked: int | None, most: int) -> int:
     """What was asked for, or as much as the model was trained on, at most `most`."""
-    trained = int(_library().llama_model_n_ctx_train(model))
+    trained = int(library().llama_model_n_ctx_train(model))
     if asked is None:
         return min(trained, most)
     if not 2 <= asked <= trained:
@@ -457,8 +468,8 @@ def context_length(model: Native, asked: int | None, most: int) -> int:
 
 
 def _open(model: Native, context_tokens: int, threads: int | None) -> Native:
-    library = _library()
-    options = library.llama_context_default_params()
+    native = library()
+    options = native.llama_context_default_params()
     options.n_ctx, options.n_seq_max = context_tokens, 1
     options.n_batch = options.n_ubatch = settings.LLAMA_BATCH_TOKENS
     options.flash_attn_type = FLASH_ATTENTION_OFF
@@ -467,10 +478,10 @@ def _open(model: Native, context_tokens: int, threads: int | None) -> Native:
         if threads < 1:
             raise InputError(f"a model cannot run on {threads} threads")
         options.n_threads = options.n_threads_batch = threads
-    _native_errors.clear()
-    context = library.llama_init_from_model(model, options)
-    if not context or library.llama_n_ctx(context) < context_tokens:
-        _fail(f"no context of {context_tokens} tokens", "give fewer context_tokens")
+    native_errors.clear()
+    context = native.llama_init_from_model(model, options)
+    if not context or native.llama_n_ctx(context) < context_tokens:
+        fail(f"no context of {context_tokens} tokens", "give fewer context_tokens")
     return context
 
 

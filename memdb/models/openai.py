@@ -10,41 +10,44 @@ and what was learned is kept as long as the object lives.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import random
 import re
 import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from memdb import settings
-from memdb.errors import InputError, MemdbError, MemdbWarning, ModelError, ModelNotFound, ModelUnavailable
-from memdb.models.endpoint import Bounds, redacted
-from memdb.models.ports import Completion, Turn, require_room, require_turns, rooted, valid_unicode
+from memdb.errors import InputError, MemdbError, ModelError, ModelNotFound, ModelUnavailable
+from memdb.models.chat_reply import BrokeOff, Failed, Listener, Reply, Unreadable, whole, written
+from memdb.models.endpoint import KEY_VARIABLES, Bounds, check_address, key_of, loopback, redacted
+from memdb.models.ports import Completion, OnText, Turn, require_room, require_turns, rooted, valid_unicode
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
 
-KEY_VARIABLES = ("MEMDB_API_KEY", "OPENAI_API_KEY")  # the first that is set
 NO_KEY = "none"  # sent where no key is set: servers of one's own look at none
 RETRIED = {408, 409, 429}  # and all from 500
 REFUSES_OPTIONS = {400, 404, 422}
 SAID_CHARS = 500  # of an endpoint's own words that an error repeats
 HEARD_CHARS = 65_536  # of them that are looked at
-MOST_TOKENS = 10**9  # that an endpoint's count of one request is believed
+EVENTS = "text/event-stream"  # the kind of a reply that comes piece by piece
 FORMS = ("json_schema", "plain_schema", "json_object", "prompt")  # of asking for JSON, strictest first
 BOUNDS = {"minLength", "maxLength", "pattern", "minItems", "maxItems"}  # what some strict modes do not take
 
 CHEAP = re.compile(r"[A-Za-z ]")
 ABOUT_FORMAT = re.compile(r"response_?format|json_schema|json_object|structured output|schema|grammar", re.I)
-ABOUT_TEMPERATURE = re.compile(r"temperature", re.I)
-ABOUT_LIMIT = re.compile(r"max_completion_tokens", re.I)
+ABOUT_OPTIONS = {  # by what is left out when it is refused
+    "temperature": re.compile(r"temperature", re.I),
+    "max_tokens": re.compile(r"max_completion_tokens", re.I),
+    "stream_options": re.compile(r"stream_options|include_usage", re.I),
+    "stream": re.compile(r"\bstream(ing)?\b", re.I),
+}
 ABOUT_CONTEXT = re.compile(
     r"context_length|context length|context size|context window|maximum context|prompt is too long"
     r"|too many tokens|exceed_context",
@@ -70,43 +73,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None
-
-
-class _Message(msgspec.Struct):
-    content: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(msgspec.Struct):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
-class _Spent(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-
-
-class _Reply(msgspec.Struct):
-    choices: list[_Choice] | None = None
-    spent: _Spent | None = msgspec.field(default=None, name="usage")
-
-    @property
-    def usage(self) -> dict[str, int]:
-        """The tokens by their names in `Usage`, in the bounds of what can be; 0 for what was not counted."""
-        spent = self.spent or _Spent()
-        details = spent.prompt_tokens_details or _Details()
-        prompt = _within(spent.prompt_tokens, MOST_TOKENS)
-        return {
-            "prompt_tokens": prompt,
-            "cached_tokens": _within(details.cached_tokens, prompt),
-            "completion_tokens": _within(spent.completion_tokens, MOST_TOKENS),
-        }
 
 
 class OpenAIBackbone:
@@ -139,12 +105,12 @@ class OpenAIBackbone:
             raise InputError("an endpoint needs a model, retries from 0, parallel from 1, a context from 2")
         self._model, self._context_tokens, self._parallel = model, context_tokens, parallel
         self._retries, self._prices, self._wait = retries, prices, wait
-        self._key = _key()
+        self._key = key_of()
         address = base_url or os.environ.get("OPENAI_BASE_URL") or ""
         if not address and not self._key:
             hint = f"give base_url for a model of your own, or set {KEY_VARIABLES[0]} for OpenAI's"
             raise InputError("no address and no key: nothing is sent to OpenAI without one", hint=hint)
-        _check_address(address, has_key=bool(self._key))
+        check_address(address, has_key=bool(self._key))
         bounds = Bounds(f"the endpoint of the model {model}", bare=bool(address), clock=clock)
         self._client = _client(address, self._key or NO_KEY, timeout_s, bounds)
         self._slots, self._lock, self._closed = BoundedSemaphore(parallel), Lock(), False
@@ -191,20 +157,32 @@ class OpenAIBackbone:
         return (cheap + 1) // 2 + len(text.encode()) - cheap
 
     def complete(
-        self, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, object] | None = None
+        self,
+        turns: Sequence[Turn],
+        *,
+        max_tokens: int,
+        schema: Mapping[str, object] | None = None,
+        on_text: OnText | None = None,
     ) -> Completion:
-        """See `ports.Backbone`. What the endpoint does not count is estimated by `count_tokens`."""
+        """See `ports.Backbone`. What the endpoint does not count is estimated by `count_tokens`.
+
+        With `on_text` the reply is streamed. Where the endpoint cannot do that, or the schema stands in the
+        prompt alone, the text is told in one. A stream that broke off after its first piece is not repeated.
+        """
         require_turns(turns, max_tokens)
         root = None if schema is None else rooted(schema)
         asked = sum(self.count_tokens(turn.text) for turn in turns)
         require_room(asked, max_tokens, self._context_tokens)
+        listener = None if on_text is None else Listener(on_text)
         with self._slots:
-            reply, fenced = self._ask(turns, max_tokens, root)
-        usage = reply.usage
-        self._count(**usage)
-        text, finish = self._text(reply)
-        if fenced and (inside := FENCE.fullmatch(text)):
-            text = inside[1]
+            reply, fenced = self._ask(turns, max_tokens, root, listener)
+            usage = reply.usage
+            self._count(**usage)
+            text, finish = self._text(reply)
+            if fenced and (inside := FENCE.fullmatch(text)):
+                text = inside[1]
+        if listener is not None and not listener.begun:
+            listener.hear(text)
         return Completion(
             text=text,
             finish="length" if finish == "length" else "stop",
@@ -219,25 +197,32 @@ class OpenAIBackbone:
         self._client.close()
 
     def _ask(
-        self, turns: Sequence[Turn], max_tokens: int, schema: Mapping[str, object] | None
-    ) -> tuple[_Reply, bool]:
+        self,
+        turns: Sequence[Turn],
+        max_tokens: int,
+        schema: Mapping[str, object] | None,
+        listener: Listener | None,
+    ) -> tuple[Reply, bool]:
         """The reply, and whether the schema stood in the prompt alone: then a fence may stand around it."""
         key = (schema or {}).get("title") or msgspec.json.encode(schema)
         while True:
             form = None if schema is None else FORMS[self._forms.get(key, 0)]
             body = _body(self._model, turns, max_tokens, schema, form, self._dropped)
-            answer = self._persist(body)
-            if isinstance(answer, bytes):
-                return self._decode(answer), form == "prompt"
-            if not self._adapt(answer, body, key, form):
-                raise self._failure(answer)
+            if listener is not None and form != "prompt":
+                body |= _streaming(self._dropped)
+            answer = self._persist(body, listener)
+            if isinstance(answer, Reply):
+                return answer, form == "prompt"
+            begun = listener is not None and listener.begun
+            if begun or not self._adapt(answer, body, key, form):
+                raise self._failure(answer, begun=begun)
 
     def _adapt(self, error: openai.APIError, body: dict[str, Any], key: object, form: str | None) -> bool:
         """Whether the endpoint refused an option, and the next request will do without."""
         if _status(error) not in REFUSES_OPTIONS:
             return False
         said = _said(error)
-        for option, pattern in (("temperature", ABOUT_TEMPERATURE), ("max_tokens", ABOUT_LIMIT)):
+        for option, pattern in ABOUT_OPTIONS.items():
             if option in body and pattern.search(said):
                 self._dropped.add(option)
                 return True
@@ -246,18 +231,21 @@ class OpenAIBackbone:
             return True
         return False
 
-    def _persist(self, body: dict[str, Any]) -> bytes | openai.APIError:
-        """The reply's bytes, or the error that is left when repeating no longer helps."""
+    def _persist(self, body: dict[str, Any], listener: Listener | None) -> Reply | openai.APIError:
+        """The reply, or the error that is left when repeating no longer helps."""
         repeat = 0
         while True:
-            answer = self._request(body, repeated=repeat > 0)
-            pause = None if isinstance(answer, bytes) or repeat == self._retries else _pause(answer, repeat)
-            if pause is None:
+            answer = self._request(body, listener, repeated=repeat > 0)
+            if isinstance(answer, Reply) or repeat == self._retries or (listener and listener.begun):
+                return answer
+            if (pause := _pause(answer, repeat)) is None:
                 return answer
             self._wait(pause)
             repeat += 1
 
-    def _request(self, body: dict[str, Any], *, repeated: bool) -> bytes | openai.APIError:
+    def _request(
+        self, body: dict[str, Any], listener: Listener | None, *, repeated: bool
+    ) -> Reply | openai.APIError:
         """Errors are returned: none of ours shall be raised from one of the client's, which know the key."""
         import httpx2
         import openai
@@ -265,13 +253,42 @@ class OpenAIBackbone:
         if self._closed:
             raise ModelError(f"the backbone {self._model} was closed")
         self._count(requests=1, retries=int(repeated))
+        given: dict[str, Any] = {"cast_to": httpx2.Response, "body": body}
         try:
             # Not by `with_raw_response`: it is told apart by a header that is not for the endpoint.
-            return self._client.post("/chat/completions", cast_to=httpx2.Response, body=body).content
+            if listener is None or "stream" not in body:
+                return self._reply(self._client.post("/chat/completions", **given), None)
+            events = self._client.post(
+                "/chat/completions", stream=True, stream_cls=openai.Stream[object], **given
+            )
         except openai.APIError as error:
             return error
+        with closing(events.response) as response:
+            return self._reply(response, listener)
 
-    def _failure(self, error: openai.APIError) -> MemdbError:
+    def _reply(self, response: httpx2.Response, listener: Listener | None) -> Reply | openai.APIError:
+        """What a response holds, or the error that broke it off. ModelError for no chat completion."""
+        import openai
+
+        try:
+            if listener is None or EVENTS not in response.headers.get("content-type", "").lower():
+                return whole(b"".join(_chunks(response)))
+            return written(_chunks(response), listener)
+        except BrokeOff as error:
+            said = str(error)
+        except Failed as error:
+            failed = openai.APIError("the endpoint sent an error", response.request, body=error.body)
+            code = error.body.get("code") if isinstance(error.body, Mapping) else None
+            vars(failed)["status_code"] = code if isinstance(code, int) else None
+            return failed
+        except Unreadable as error:
+            hint = "check that base_url ends where /chat/completions begins"
+            raise ModelError(
+                f"the model {self._model} sent no chat completion: {error}", hint=hint
+            ) from error
+        return openai.APIConnectionError(message=said, request=response.request)
+
+    def _failure(self, error: openai.APIError, *, begun: bool = False) -> MemdbError:
         """The error of ours that says the same, without the key."""
         status, said = _status(error), self._redacted(_said(error))
         where = f"the model {self._model} at {self._client.base_url.host}"
@@ -280,6 +297,9 @@ class OpenAIBackbone:
             return ModelUnavailable(f"{where} refuses the key: {said}", hint=hint)
         if status in REFUSES_OPTIONS | {413} and ABOUT_CONTEXT.search(said):
             return InputError(f"the prompt exceeds the context of {where}: {said}", hint="shorten the prompt")
+        if begun:
+            hint = "try again later: what came of it is no answer"
+            return ModelUnavailable(f"{where} broke off its answer: {said}", hint=hint, retryable=True)
         if status is None:
             hint = "check the address and the network, or try again later"
             return ModelUnavailable(f"{where} cannot be reached: {said}", hint=hint, retryable=True)
@@ -293,16 +313,7 @@ class OpenAIBackbone:
     def _redacted(self, text: str) -> str:
         return redacted(text[:HEARD_CHARS], self._key)[:SAID_CHARS]
 
-    def _decode(self, data: bytes) -> _Reply:
-        try:
-            return msgspec.json.decode(data, type=_Reply)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            hint = "check that base_url ends where /chat/completions begins"
-            raise ModelError(
-                f"the model {self._model} sent no chat completion: {error}", hint=hint
-            ) from error
-
-    def _text(self, reply: _Reply) -> tuple[str, str]:
+    def _text(self, reply: Reply) -> tuple[str, str]:
         if not reply.choices:
             raise ModelError(f"the model {self._model} sent no answer")
         choice = reply.choices[0]
@@ -327,46 +338,6 @@ class OpenAIBackbone:
             self._usage = used
 
 
-def _within(count: int | None, most: int) -> int:
-    return min(max(count or 0, 0), most)
-
-
-def _key() -> str:
-    """Empty where none is set. Raises InputError, without showing it, for one that no request can carry."""
-    for name in KEY_VARIABLES:
-        if key := os.environ.get(name, "").strip():
-            if not key.isascii() or not key.isprintable() or " " in key:
-                raise InputError(f"{name} holds no key: there are blanks or signs in it that no key has")
-            return key
-    return ""
-
-
-def _check_address(address: str, *, has_key: bool) -> None:
-    """Raises InputError for no http address or one with a password; warns when the key would be seen."""
-    if not address:
-        return
-    try:
-        parts = urlsplit(address)
-        scheme, host, secret = parts.scheme, parts.hostname, "@" in parts.netloc
-    except ValueError as error:
-        raise InputError(f"the base_url is not an address: {error}") from None
-    if scheme not in ("http", "https") or not host:
-        raise InputError("the base_url is not an http address", hint="as in http://127.0.0.1:8080/v1")
-    if secret:
-        raise InputError("the base_url holds a user or a password", hint=f"keys come from {KEY_VARIABLES[0]}")
-    if has_key and scheme == "http" and not _loopback(address):
-        message = f"the key travels to {host} unencrypted: its base_url begins with http://"
-        warnings.warn(message, MemdbWarning, stacklevel=3)
-
-
-def _loopback(address: str) -> bool:
-    host = urlsplit(address).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name
-        return host == "localhost" or host.endswith(".localhost")
-
-
 def _client(address: str, key: str, timeout_s: float, bounds: Bounds) -> openai.OpenAI:
     """Its own repeats are off: they sleep where nobody can step in, and are not counted."""
     try:
@@ -377,7 +348,7 @@ def _client(address: str, key: str, timeout_s: float, bounds: Bounds) -> openai.
     # A proxy stands in no way to this machine itself.
     http = openai.DefaultHttpxClient(
         follow_redirects=False,
-        trust_env=not _loopback(address),
+        trust_env=not loopback(address),
         event_hooks={"request": [bounds.request], "response": [bounds.response]},
     )
     return openai.OpenAI(
@@ -481,3 +452,22 @@ def _said(error: openai.APIError) -> str:
     if not words:
         words = [error.message if error.__cause__ is None else f"{error.message} {error.__cause__}"]
     return "; ".join(words)
+
+
+def _streaming(dropped: set[str]) -> dict[str, Any]:
+    """The options of a request whose reply comes piece by piece, without those in `dropped`."""
+    options: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    return {} if "stream" in dropped else {name: options[name] for name in options.keys() - dropped}
+
+
+def _chunks(response: httpx2.Response) -> Iterator[bytes]:
+    """The body as it comes. Raises BrokeOff, which knows nothing of the key, for what the client raises."""
+    import httpx2
+
+    broken = ""
+    try:
+        yield from response.iter_bytes()
+    except httpx2.HTTPError as error:
+        broken = f"{type(error).__name__} {error}"
+    if broken:
+        raise BrokeOff(broken)

@@ -219,7 +219,7 @@ class Backbone(Protocol):
         """The model's answer to `turns`, at temperature 0: the same turns give the same text.
 
         `on_text` is told the text piece by piece as it is written, whole characters only; what it raises
-        ends the writing and is raised here.
+        ends the writing and is raised here. It may not ask this backbone anything.
 
         With `schema` (JSON Schema) the text is a JSON document of that shape as far as the model was not cut
         off, where the backbone can constrain it; what it cannot constrain, the caller has to check anyway.
@@ -259,8 +259,8 @@ class EmbeddingBackbone(Backbone, Protocol):
         on_text: OnText | None = None,
         soft: SoftToken | None = None,
     ) -> Completion:
-        """See `Backbone.complete`. The text of the soft token's turn is tokenised in two halves, what comes
-        before it and what comes after.
+        """See `Backbone.complete`. The text of the soft token's turn is tokenised in two halves, before it
+        and after it.
 
         Raises InputError also for a soft token of another width, with a component that is no finite number,
         or at a place the turns do not have.
@@ -353,6 +353,29 @@ def require_turns(turns: Sequence[Turn], max_tokens: int) -> None:
         raise InputError("a backbone answers a user's turn: the last of the turns has to be one")
     if max_tokens < 1:
         raise InputError(f"a backbone cannot write {max_tokens} tokens", hint="max_tokens is at least 1")
+
+
+def require_place(turns: Sequence[Turn], turn: int, at: int) -> None:
+    """Raises InputError for a place of a soft token that the turns do not have."""
+    if not isinstance(turn, int) or not isinstance(at, int) or not 0 <= turn < len(turns):
+        raise InputError(f"a soft token stands in one of {len(turns)} turns, counted from 0, not in {turn!r}")
+    if not 0 <= at <= len(turns[turn].text):
+        length = len(turns[turn].text)
+        raise InputError(f"a soft token stands after 0 to {length} characters of turn {turn}, not {at}")
+
+
+def require_soft(turns: Sequence[Turn], soft: SoftToken, width: int) -> None:
+    """Raises InputError for what is no soft token of these turns: see `EmbeddingBackbone.complete`."""
+    if not isinstance(soft, SoftToken):
+        raise InputError(f"a {type(soft).__name__} is no SoftToken")
+    require_place(turns, soft.turn, soft.at)
+    row = soft.row
+    if not isinstance(row, np.ndarray) or row.dtype != np.float32 or row.shape != (width,):
+        given = f"{row.dtype} {list(row.shape)}" if isinstance(row, np.ndarray) else type(row).__name__
+        hint = "the graph encoder has to be one that was trained for this backbone"
+        raise InputError(f"a soft token of this model is float32 [{width}], not {given}", hint=hint)
+    if not np.isfinite(row).all():
+        raise InputError("a component of the soft token is no finite number")
 
 
 def require_room(prompt_tokens: int, max_tokens: int, context_tokens: int) -> None:

@@ -225,7 +225,7 @@ class Qwen3LlamaReranker(LlamaModel):
         require_documents(question, documents)
         scores = np.empty(len(documents), np.float32)
         with self._lock:
-            self._require_open()
+            self._require_free()
             start = self._head(question)
             shared = [*self._prompt.prefix, *self._ids(start)]
             for number, document in enumerate(documents):

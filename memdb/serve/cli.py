@@ -21,7 +21,6 @@ from memdb.version import __version__
 if TYPE_CHECKING:
     from memdb.memory import Memory
 
-_OF_A_MODEL = ("base_url", "threads", "context", "retry")
 F = TypeVar("F", bound=Callable[..., Any])
 
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -35,6 +34,19 @@ def scope_options(command: F) -> F:
     """Whose memory it is about."""
     for part, of in (("run", "one run"), ("agent", "an agent"), ("user", "a user")):
         command = click.option(f"--{part}", metavar="NAME", help=f"The memory of {of}.")(command)
+    return command
+
+
+def model_options(command: F) -> F:
+    """How a language model is run."""
+    for option in (
+        click.option(
+            "--context", type=click.IntRange(min=512), metavar="N", help="Tokens of context to use."
+        ),
+        click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of a GGUF model."),
+        click.option("--base-url", metavar="URL", help="Where an openai: model is served, if not by OpenAI."),
+    ):
+        command = option(command)
     return command
 
 
@@ -113,9 +125,7 @@ def _print_added(done: list[Added], as_json: bool) -> None:
 @commands.command(short_help="Let a language model make the facts.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--llm", metavar="MODEL", help="A GGUF file, or openai:NAME; else rules make the facts.")
-@click.option("--base-url", metavar="URL", help="Where an openai: model is served, if not by OpenAI.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of a GGUF model.")
-@click.option("--context", type=click.IntRange(min=512), metavar="N", help="Tokens of context to use.")
+@model_options
 @click.option("--session", metavar="NAME", help="This session alone.")
 @click.option("--source", default="", metavar="NAME", help="Where the session was imported from.")
 @click.option("--retry", is_flag=True, help="Also the windows that failed before.")
@@ -133,21 +143,11 @@ def build(file: Path, llm: str | None, as_json: bool, **options: Any) -> int:
 
     Exits with 4 when windows stand as failed: they keep the facts they had.
     """
-    from memdb.models.registry import load_backbone
-    from memdb.serve import building, plain, render
+    from memdb.serve import asking, building, plain, render
 
-    if llm is None and (alone := [name for name in _OF_A_MODEL if options[name]]):
-        raise click.UsageError(f"--{alone[0].replace('_', '-')} is for a model: name one with --llm")
+    _require_model(llm, options, ("base_url", "threads", "context", "retry"))
     with ExitStack() as stack:
-        backbone = None
-        if llm is not None:
-            backbone = load_backbone(
-                llm,
-                base_url=options["base_url"],
-                threads=options["threads"],
-                context_tokens=options["context"],
-            )
-            stack.callback(backbone.close)
+        backbone = stack.enter_context(asking.backbone(llm, options))
         memory = stack.enter_context(_open(file, _scope(options), encoder=options["encoder"], writing=True))
         tell_progress = stack.enter_context(building.progress(render.console(stderr=True)))
         picked = {name: options[name] for name in ("session", "source", "retry", "redo")}
@@ -222,6 +222,51 @@ def recall(file: Path, question: str, explain: bool, as_json: bool, **options: A
         render.recalled(render.console(), found, explain=explain)
     else:
         tell("nothing found")
+
+
+@commands.command(short_help="Answer a question, with its sources.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("question")
+@click.option("--llm", metavar="MODEL", help="A GGUF file, or openai:NAME; else a span is the answer.")
+@model_options
+@click.option(
+    "--graph", type=click.Path(path_type=Path), metavar="FOLDER", help="Graph encoder of the model."
+)
+@click.option("--text-only", is_flag=True, help="Leave the graph token out.")
+@click.option(
+    "--budget", default=settings.CONTEXT_TOKENS, show_default=True, metavar="N", help="Tokens of memory."
+)
+@click.option("-k", default=settings.TOP_K, show_default=True, help="How many pieces of evidence at most.")
+@click.option("--at", metavar="TIME", help="When the question is asked, for words like yesterday.")
+@click.option("--as-of", metavar="TIME", help="Leave out what was said later.")
+@click.option("--no-sources", is_flag=True, help="Print the answer alone.")
+@scope_options
+@EVERYONE_OPTION
+@ENCODER_OPTION
+@JSON_OPTION
+def ask(file: Path, question: str, llm: str | None, as_json: bool, **options: Any) -> None:
+    """Answer QUESTION from FILE, and show the messages the answer rests on; - reads the question from
+    standard input.
+
+    Without a language model the answer is the words of the evidence that fit the question. With openai:
+    evidence is sent to the endpoint; its key is read from MEMDB_API_KEY or OPENAI_API_KEY.
+    """
+    from memdb.serve import asking, render
+
+    _require_model(llm, options, ("base_url", "threads", "context", "graph", "text_only"))
+    text = _stdin_text() if question == "-" else question
+    how = {name: options[name] for name in ("k", "at", "as_of")} | {"budget_tokens": options["budget"]}
+    how |= {"graph_mode": "text"} if options["text_only"] else {}
+    with (
+        asking.backbone(llm, options) as model,
+        _open(
+            file, _scope(options), encoder=options["encoder"], backbone=model, graph_encoder=options["graph"]
+        ) as memory,
+    ):
+        if as_json:
+            asking.answered_in_json(memory, text, **how)
+        else:
+            asking.answered(render.console(), memory, text, sources=not options["no_sources"], **how)
 
 
 @commands.command(short_help="Print what a model needs to answer.")
@@ -405,12 +450,18 @@ def _scope(options: dict[str, Any]) -> Scope | str:
     return "*"
 
 
+def _require_model(llm: str | None, options: dict[str, Any], names: Iterable[str]) -> None:
+    """Raises UsageError for options of a model where none is named."""
+    if llm is None and (alone := [name for name in names if options[name]]):
+        raise click.UsageError(f"--{alone[0].replace('_', '-')} is for a model: name one with --llm")
+
+
 def _open(
-    file: Path, scope: Scope | str, *, encoder: str | None, writing: bool = False, create: bool = False
+    file: Path, scope: Scope | str, *, writing: bool = False, create: bool = False, **models: Any
 ) -> Memory:
     from memdb import opening
 
-    return opening.open(file, scope=scope, read_only=not writing, create=create, encoder=encoder)
+    return opening.open(file, scope=scope, read_only=not writing, create=create, **models)
 
 
 def _open_without_model(file: Path) -> Memory:

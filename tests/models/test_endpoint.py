@@ -12,8 +12,9 @@ import pytest
 
 from memdb import settings
 from memdb.errors import ModelError, ModelUnavailable
+from memdb.models.chat_reply import MOST_TOKENS
 from memdb.models.endpoint import LEAST_KEY_CHARS, NEEDED_HEADERS, redacted
-from memdb.models.openai import MOST_TOKENS, SAID_CHARS, OpenAIBackbone, Prices
+from memdb.models.openai import SAID_CHARS, OpenAIBackbone, Prices
 from memdb.models.ports import Turn
 from tests.endpoint import Endpoint, Reply, refused, said, serving
 

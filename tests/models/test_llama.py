@@ -15,12 +15,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memdb import settings
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
 from memdb.models import llama
 from memdb.models.llama import LlamaBackbone
-from memdb.models.ports import Turn
+from memdb.models.llama_library import library as loaded
+from memdb.models.llama_vocabulary import GRAMMAR_REPEATS, Characters, Constraint, grammar
+from memdb.models.ports import Turn, valid_unicode
 
 SMOLLM2 = "SmolLM2-135M-Instruct.Q4_1"  # the model these figures were taken with
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -77,7 +81,7 @@ def bits(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     choose = LlamaBackbone._choose
 
     def watched(self: LlamaBackbone, constraint: Any) -> int:
-        pointer = llama._library().llama_get_logits_ith(self._context, -1)
+        pointer = loaded().llama_get_logits_ith(self._context, -1)
         seen.append(np.ctypeslib.as_array(pointer, (self._vocabulary.size,)).tobytes())
         return choose(self, constraint)
 
@@ -126,7 +130,7 @@ def test_a_path_goes_to_llama_cpp_in_the_bytes_of_the_system(
         path.write_bytes(llama.MAGIC)
     except OSError:
         pytest.skip("the file system takes names of UTF-8 alone")
-    monkeypatch.setattr(llama, "_library", Library)
+    monkeypatch.setattr(llama, "library", Library)
     with pytest.raises(ModelDamaged):
         LlamaBackbone(path)
     assert asked == [os.fsencode(path)]
@@ -145,20 +149,44 @@ def test_rubbish_is_damage(tmp_path: Path, data: bytes, capfd: pytest.CaptureFix
     assert capfd.readouterr().err == ""
 
 
+def decoded(pieces: list[bytes]) -> list[str]:
+    """What is told of them, which together is the text."""
+    told: list[str] = []
+    characters = Characters(told.append)
+    for piece in pieces:
+        characters.add(piece)
+    assert "".join(told) == characters.text
+    return told
+
+
 def test_a_character_that_was_cut_is_left_out() -> None:
     whole = "añ猫😀".encode()
-    texts = [llama._whole_characters(whole[:end]) for end in range(len(whole) + 1)]
+    texts = ["".join(decoded([whole[:end]])) for end in range(len(whole) + 1)]
     assert texts == ["", "a", "a", "añ", "añ", "añ", "añ猫", "añ猫", "añ猫", "añ猫", "añ猫😀"]
-    assert llama._whole_characters(b"a\xffb") == "a\ufffdb"
+    assert decoded([b"a\xffb"]) == ["a\ufffdb"]
+
+
+@given(st.text(), st.binary(max_size=3), st.data())
+def test_characters_are_told_whole_wherever_their_bytes_are_split(
+    text: str, rubbish: bytes, data: st.DataObject
+) -> None:
+    raw = valid_unicode(text).encode() + rubbish
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
+    pieces = [raw[start:end] for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
+    told = decoded(pieces)
+    assert "" not in told
+    assert told == decoded([piece for piece in pieces if piece])
+    assert "".join(told) == "".join(decoded([raw]))
+    assert "".join(told).startswith(valid_unicode(text))
 
 
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("key", ["maxLength", "maxItems"])
 def test_grammars_that_count_too_far_are_refused_before_llama_cpp_sees_them(key: str) -> None:
     bounded = {"type": "array" if key == "maxItems" else "string", "items": {"type": "string"}}
-    assert llama.grammar({"properties": {"a": {**bounded, key: llama.GRAMMAR_REPEATS}}})
+    assert grammar({"properties": {"a": {**bounded, key: GRAMMAR_REPEATS}}})
     with pytest.raises(ModelError, match="too far"):
-        llama.grammar({"properties": {"a": {**bounded, key: llama.GRAMMAR_REPEATS + 1}}})
+        grammar({"properties": {"a": {**bounded, key: GRAMMAR_REPEATS + 1}}})
 
 
 @pytest.mark.usefixtures("library")
@@ -175,7 +203,7 @@ def test_grammars_that_count_too_far_are_refused_before_llama_cpp_sees_them(key:
 )
 def test_schemas_that_no_grammar_can_say_are_refused(schema: dict[str, object]) -> None:
     with pytest.raises(ModelError, match="grammar"):
-        llama.grammar(schema)
+        grammar(schema)
 
 
 # --- With one
@@ -201,7 +229,7 @@ def test_a_file_cut_short_is_damage(file: Path, tmp_path: Path, capfd: pytest.Ca
 
 def test_the_context_is_at_most_what_was_trained(file: Path) -> None:
     whole = LlamaBackbone(file, threads=1)
-    trained = llama._library().llama_model_n_ctx_train(llama._library().llama_get_model(whole._context))
+    trained = loaded().llama_model_n_ctx_train(loaded().llama_get_model(whole._context))
     assert whole.context_tokens == min(trained, settings.LLAMA_CONTEXT_TOKENS)
     whole.close()
     for asked in (0, 1, -5, trained + 1):
@@ -310,7 +338,7 @@ def test_a_memory_that_cannot_be_cut_is_read_anew(
     backbone.complete(ASK, max_tokens=1)
     expected = list(bits)
     bits.clear()
-    monkeypatch.setattr(llama._library(), "llama_memory_seq_rm", lambda *args: False)
+    monkeypatch.setattr(loaded(), "llama_memory_seq_rm", lambda *args: False)
     answer = backbone.complete(ASK, max_tokens=1)
     assert (answer.cached_tokens, bits) == (0, expected)
 
@@ -328,7 +356,7 @@ def test_a_reading_that_was_stopped_leaves_nothing_to_rely_on(
     for broken, error in ((stop, KeyboardInterrupt), (lambda *args: -3, ModelError)):
         backbone.complete(ASK, max_tokens=1)
         with monkeypatch.context() as patch:
-            patch.setattr(llama._library(), "llama_decode", broken)
+            patch.setattr(loaded(), "llama_decode", broken)
             with pytest.raises(error):
                 backbone.complete(other, max_tokens=1)
         bits.clear()
@@ -341,13 +369,13 @@ def test_a_segment_is_read_in_calls_of_its_own(
 ) -> None:
     """However the machine sums, what was kept and what is read anew are then the same sums."""
     calls: list[list[int]] = []
-    decode = llama._library().llama_decode
+    decode = loaded().llama_decode
 
     def watched(context: Any, batch: Any) -> Any:
         calls.append([batch.token[place] for place in range(batch.n_tokens)])
         return decode(context, batch)
 
-    monkeypatch.setattr(llama._library(), "llama_decode", watched)
+    monkeypatch.setattr(loaded(), "llama_decode", watched)
     segments = [list(segment) for segment in backbone._segments(ASK, 1)]
     forget(backbone)
     backbone.complete(ASK, max_tokens=1)
@@ -377,11 +405,11 @@ def test_a_grammar_shapes_the_text(backbone: LlamaBackbone) -> None:
 def test_the_likeliest_allowed_token_is_chosen(backbone: LlamaBackbone) -> None:
     """The short cuts over the vocabulary choose what looking at all of it does."""
     words = backbone._vocabulary
-    rules = llama.grammar({"enum": ["cat", "dog"]})
+    rules = grammar({"enum": ["cat", "dog"]})
     rng = np.random.default_rng(5)
     for _ in range(5):
         logits = rng.normal(0, 1, words.size).astype(np.float32)
-        short, full = llama._Constraint(words, rules), llama._Constraint(words, rules)
+        short, full = Constraint(words, rules), Constraint(words, rules)
         try:
             expected = full._best(logits, np.arange(words.size))
             assert short.choose(logits, int(np.argmax(logits))) == expected
@@ -393,7 +421,7 @@ def test_the_likeliest_allowed_token_is_chosen(backbone: LlamaBackbone) -> None:
 def test_a_control_token_is_no_text_of_a_schema(backbone: LlamaBackbone) -> None:
     """Its name would fit into a string, and be missing from the answer."""
     words = backbone._vocabulary
-    constraint = llama._Constraint(words, llama.grammar({"type": "string"}))
+    constraint = Constraint(words, grammar({"type": "string"}))
     try:
         (quote,) = words.control('"')
         logits = np.zeros(words.size, np.float32)
@@ -407,7 +435,7 @@ def test_a_control_token_is_no_text_of_a_schema(backbone: LlamaBackbone) -> None
 
 def test_a_grammar_no_token_continues_is_an_error(backbone: LlamaBackbone) -> None:
     words = backbone._vocabulary
-    constraint = llama._Constraint(words, 'root ::= "\x01\x02\x03"')
+    constraint = Constraint(words, 'root ::= "\x01\x02\x03"')
     logits = np.zeros(words.size, np.float32)
     try:
         words.controls = np.arange(words.size)
@@ -420,7 +448,7 @@ def test_a_grammar_no_token_continues_is_an_error(backbone: LlamaBackbone) -> No
 
 def test_a_grammar_llama_cpp_refuses_is_an_error(backbone: LlamaBackbone) -> None:
     with pytest.raises(ModelError, match="refuses"):
-        llama._Constraint(backbone._vocabulary, "root ::= missing")
+        Constraint(backbone._vocabulary, "root ::= missing")
 
 
 def test_a_text_is_cut_at_the_limit_and_ends_in_a_whole_character(
@@ -457,7 +485,7 @@ def test_logits_that_are_no_numbers_are_an_error(
 
 
 def test_missing_logits_are_an_error(backbone: LlamaBackbone, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llama._library(), "llama_get_logits_ith", lambda *args: None)
+    monkeypatch.setattr(loaded(), "llama_get_logits_ith", lambda *args: None)
     with pytest.raises(ModelError, match="no logits"):
         backbone.complete(ASK, max_tokens=1)
 
@@ -466,13 +494,13 @@ def test_no_evaluation_is_larger_than_its_buffers(
     backbone: LlamaBackbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[tuple[int, int]] = []
-    decode = llama._library().llama_decode
+    decode = loaded().llama_decode
 
     def watched(context: Any, batch: Any) -> Any:
         sizes.append((batch.n_tokens, sum(bool(batch.logits[place]) for place in range(batch.n_tokens))))
         return decode(context, batch)
 
-    monkeypatch.setattr(llama._library(), "llama_decode", watched)
+    monkeypatch.setattr(loaded(), "llama_decode", watched)
     forget(backbone)
     turns = [Turn("system", "cat " * 600), Turn("user", "dog")]
     parts = backbone._segments(turns, 1)

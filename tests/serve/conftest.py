@@ -20,10 +20,10 @@ from tests.serve.serve_chat import CHAT
 
 ROOT = Path(memdb.__file__).parents[1]
 FAKE = """
-import memdb.memory
+import memdb.opening
 from memdb import settings
 from memdb.models.fakes import HashEncoder
-memdb.memory.load_encoder = lambda *_: HashEncoder()
+memdb.opening.load_encoder = lambda *_: HashEncoder()
 settings.ADD_BATCH_MESSAGES = 4
 """
 MOODS = ("NO_COLOR", "FORCE_COLOR", "PYTHONUNBUFFERED", "COLUMNS", "MEMDB_DATA")

@@ -34,6 +34,7 @@ def test_every_command_is_on_the_page(cli):
         "build",
         "reembed",
         "recall",
+        "ask",
         "context",
         "trace",
         "show",
