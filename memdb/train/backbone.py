@@ -72,11 +72,12 @@ def keep_beginning(model: Any, ids: Sequence[int]) -> None:
     of a batch. The caller's positions start at len(ids).
     """
     import torch
-    from transformers import AttentionInterface
+    from transformers import AttentionInterface, DynamicCache
 
     with torch.no_grad():
         given = torch.tensor([list(ids)], device=model.device)
-        kept = model.model(given, use_cache=True).past_key_values
+        kept = DynamicCache()
+        model.model(given, cache=kept, use_cache=True)
     for layer, read in zip(model.model.layers, kept.layers, strict=True):
         layer.self_attn.kept_keys, layer.self_attn.kept_values = read.keys[0], read.values[0]
     AttentionInterface.register("memdb_after_kept", _attend_after_kept)
@@ -113,7 +114,7 @@ def export_gguf(path: str | Path, out: str | Path, *, precision: Literal["F32", 
     Every matrix is of `precision`, vectors are float32; what the file says of itself is copied.
     Raises what `frozen` does.
     """
-    from gguf import GGMLQuantizationType, GGUFWriter
+    from gguf import GGUFWriter
 
     reader = _reader(Path(path))
     writer = GGUFWriter(out, _said(reader, "general.architecture", str))
@@ -126,7 +127,7 @@ def export_gguf(path: str | Path, out: str | Path, *, precision: Literal["F32", 
         values = _values(tensor)
         kind = np.float16 if precision == "F16" and values.ndim > 1 else np.float32
         writer.add_tensor(tensor.name, values.astype(kind))
-    assert GGMLQuantizationType.F32 == 0  # the file type's number is that of its matrices
+
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -34,8 +34,9 @@ from memdb.generate.answer_prompt import answer_turns
 from memdb.generate.local_graph import edge_array
 from memdb.models.graph_shape import CPU_SIZE, FULL_SIZE, GraphShape
 from memdb.models.ports import Encoder, Turn
+from memdb.train.backbone import frozen as load_frozen
 from memdb.train.backbone import keep_beginning
-from memdb.train.graph_examples import Example
+from memdb.train.graph_examples import Example, read
 
 if TYPE_CHECKING:
     import torch
@@ -47,13 +48,20 @@ BETAS: Final = (0.9, 0.95)
 LEAST_RATE: Final = 5e-6  # where the cosine ends
 PADDED_TO: Final = 16  # tokens: sequences are of few lengths
 CHECKPOINT_STEPS: Final = 50
+CARD_POINTS: Final = 100  # of the training loss
+SPREAD_OVER: Final = 1024  # examples
+SPREAD_PASSES: Final = 40
+COMMON_ROW: Final = "row_norm.bias"  # what is the same of every graph's z
+COMMON_ROW_FASTER: Final = 40.0
+SPREAD_GAIN: Final = 0.15  # of what differs, against what is the same, at the start
+SPREAD_FLOOR: Final = 0.02  # share of the mean variance that every direction is taken to have
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """How a graph token is trained; the defaults are QGMem's (table V, appendix B) and G-Retriever's.
 
-    A step has `batch` x `accumulation` examples. The rate rises linearly over `warm_up_epochs` and falls along
-    half a cosine to LEAST_RATE. Training ends after `patience` epochs without a lower validation loss.
+    A step has `batch` x `accumulation` examples. The rate rises linearly over `warm_up_epochs` and falls
+    along half a cosine to LEAST_RATE. Training ends after `patience` epochs without a lower validation loss.
     `precision` is the frozen model's; encoder and projector are float32. With `checkpointing` the model's
     activations are computed again on the way back: less memory, more time.
     """
@@ -78,8 +86,8 @@ RECIPES: Final = {
     "qwen3-8b": Recipe(shape=FULL_SIZE),
     "llama-3.1-8b": Recipe(shape=FULL_SIZE),
     "smollm2-135m": Recipe(
-        shape=CPU_SIZE, rate=1e-3, batch=8, accumulation=1, epochs=1, warm_up_epochs=0.05, clip=1.0,
-        checkpointing=False,
+        shape=msgspec.structs.replace(CPU_SIZE, projector_hidden=1024, activation="gelu"),
+        rate=1e-3, batch=8, accumulation=1, epochs=1, warm_up_epochs=0.05, checkpointing=False,
     ),
 }  # fmt: skip
 
@@ -91,10 +99,6 @@ class Prompts(Protocol):
         self, turns: Sequence[Turn], soft_at: tuple[int, int] | None = None
     ) -> tuple[list[int], list[int]]:
         """Ids before and after the soft token."""
-        ...
-
-    def text_ids(self, text: str) -> list[int]:
-        """Ids of a text, no part of which is a control token."""
         ...
 
 
@@ -110,7 +114,7 @@ class Prompted(NamedTuple):
 
 
 def prompted(
-    examples: Iterable[Example], prompts: Prompts, encoder: Encoder, end_of_turn: int, recipe: Recipe
+    examples: Iterable[Example], prompts: Prompts, encoder: Encoder, recipe: Recipe
 ) -> list[Prompted]:
     """The examples that have a graph and keep to the recipe's lengths, as the model reads them."""
     examples = [one for one in examples if one.graph.nodes]
@@ -122,13 +126,20 @@ def prompted(
     for one in examples:
         turns, place = answer_turns(one.question, one.question_time, one.memory)
         before, after = prompts.prompt_ids(turns, place)
-        target = [*prompts.text_ids(one.target), end_of_turn]
+        target = target_ids(one.target, prompts)
         if len(after) <= recipe.memory_tokens and len(target) <= recipe.target_tokens:
             nodes = np.stack([rows[label] for label in one.graph.nodes])
             relations = np.stack([rows[label] for label in one.graph.relations])
             edges = edge_array(one.graph)
             made.append(Prompted(tuple(before), tuple(after), tuple(target), nodes, edges, relations))
     return made
+
+
+def target_ids(text: str, prompts: Prompts) -> list[int]:
+    """The ids of a reply and of what ends a turn: as they stand in a prompt, where a turn is one's own."""
+    _, told = prompts.prompt_ids([Turn("user", text)], (0, 0))
+    _, tail = prompts.prompt_ids([Turn("user", "")], (0, 0))
+    return told[: len(told) - len(tail) + 1]
 
 
 class Frozen:
@@ -141,7 +152,7 @@ class Frozen:
     ) -> None:
         self.model, self.begin = model.requires_grad_(False), () if checkpointing else tuple(begin)
         if checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
+            model.activation_checkpointing_enable({"use_reentrant": False})
             model.train()
         elif self.begin:
             keep_beginning(model, self.begin)
@@ -213,3 +224,303 @@ def batches(count: int, recipe: Recipe, epoch: int) -> Iterator[list[list[int]]]
     for start in range(0, count, size):
         some = order[start : start + size]
         yield [some[at : at + recipe.batch] for at in range(0, len(some), recipe.batch)]
+
+
+class State:
+    """The weights under training, what the optimizer holds, and how far training is: a file of tensors."""
+
+    def __init__(self, module: GraphToken, recipe: Recipe, file: Path) -> None:
+        import torch
+
+        self.module, self.step, self.epoch = module, 0, 0  # epochs that are done and validated
+        self.best, self.since_best = math.inf, 0
+        self._file, self._recipe = file, recipe
+        self._own = dict(module.named_parameters())
+        common = [one for name, one in self._own.items() if name == COMMON_ROW]
+        others = [one for name, one in self._own.items() if name != COMMON_ROW]
+        groups = [{"params": others, "faster": 1.0}, {"params": common, "faster": COMMON_ROW_FASTER}]
+        self._optimizer = torch.optim.AdamW(
+            [group for group in groups if group["params"]],
+            lr=0.0, betas=BETAS, weight_decay=recipe.weight_decay,
+        )  # fmt: skip
+
+    def descend(self, rate: float) -> None:
+        """One step down the gradients that the weights hold, which are then let go."""
+        import torch
+
+        for settings in self._optimizer.param_groups:
+            settings["lr"] = rate * settings["faster"]
+        torch.nn.utils.clip_grad_norm_(list(self._own.values()), self._recipe.clip)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+
+    def save(self) -> None:
+        """Write the file beside the old one, then in its place."""
+        from safetensors.torch import save_file
+
+        tensors = {f"model.{name}": one.contiguous() for name, one in self.module.state_dict().items()}
+        for name, one in self._own.items():
+            held = self._optimizer.state[one]
+            tensors |= {f"step.{name}": held["step"], f"first.{name}": held["exp_avg"]}
+            tensors |= {f"second.{name}": held["exp_avg_sq"]}
+        about = {"step": self.step, "epoch": self.epoch, "best": self.best, "since_best": self.since_best}
+        beside = self._file.with_suffix(".new")
+        save_file(tensors, beside, {name: repr(value) for name, value in about.items()})
+        beside.replace(self._file)
+
+    def restore(self) -> bool:
+        """Go on from the file; whether there is one."""
+        from safetensors import safe_open
+
+        if not self._file.is_file():
+            return False
+        with safe_open(self._file, "pt") as stored:
+            about = stored.metadata()
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        self.step, self.epoch, self.since_best = (int(about[key]) for key in ("step", "epoch", "since_best"))
+        self.best = float(about["best"])
+        self.module.load_state_dict(
+            {name.removeprefix("model."): one for name, one in tensors.items() if name.startswith("model.")}
+        )
+        for name, one in self._own.items():
+            self._optimizer.state[one] = {
+                "step": tensors[f"step.{name}"],
+                "exp_avg": tensors[f"first.{name}"].to(one.device),
+                "exp_avg_sq": tensors[f"second.{name}"].to(one.device),
+            }
+        return True
+
+
+def train(
+    module: GraphToken,
+    frozen: Frozen,
+    training: Sequence[Prompted],
+    validation: Sequence[Prompted],
+    recipe: Recipe,
+    out: Path,
+    *,
+    most_steps: int | None = None,
+) -> None:
+    """Train into `out`: state.safetensors, best.safetensors by validation loss, log.jsonl.
+
+    Goes on where a run that was stopped was, to the very weights of one that was not. `most_steps` stops it
+    after so many steps of all. Raises InputError for no examples.
+    """
+    from rich.progress import Progress
+
+    if not training or not validation:
+        raise InputError("there is nothing to train or to validate with")
+    out.mkdir(parents=True, exist_ok=True)
+    per_epoch = -(-len(training) // (recipe.batch * recipe.accumulation))
+    steps, warm = recipe.epochs * per_epoch, max(1, round(recipe.warm_up_epochs * per_epoch))
+    state = State(module, recipe, out / "state.safetensors")
+    if not state.restore():
+        spread(module, training)
+    log = Log(out / "log.jsonl", state.step)
+    with Progress() as progress:
+        bar = progress.add_task("graph token", total=steps, completed=state.step)
+        for epoch in range(state.epoch, recipe.epochs):
+            if recipe.patience is not None and state.since_best >= recipe.patience:
+                break
+            for number, parts in enumerate(batches(len(training), recipe, epoch), epoch * per_epoch):
+                if number < state.step:
+                    continue
+                if state.step == most_steps:
+                    return state.save()
+                value = backward(module, frozen, [[training[at] for at in part] for part in parts])
+                state.descend(rate_at(number, steps, warm, recipe.rate))
+                log.note(step=state.step, epoch=epoch, loss=value)
+                progress.update(bar, completed=state.step, description=f"loss {value:.3f}")
+                if state.step % CHECKPOINT_STEPS == 0:
+                    state.save()
+            validate(state, frozen, validation, recipe, log, out)
+    return None
+
+
+def backward(module: GraphToken, frozen: Frozen, parts: Sequence[Sequence[Prompted]]) -> float:
+    """Equation 8 of a step's batches and its gradient, left in the module: Σ NLL / Σ tokens."""
+    module.train()
+    tokens = sum(len(one.target) for part in parts for one in part)
+    total = 0.0
+    for part in parts:
+        value, _ = frozen.nll(encoded(module, part), part)
+        (value / tokens).backward()
+        total += value.item()
+    return total / tokens
+
+
+def token_loss(module: GraphToken, frozen: Frozen, examples: Sequence[Prompted], batch: int) -> float:
+    """Equation 8 of examples, nothing learnt of them."""
+    import torch
+
+    module.eval()
+    total, tokens = 0.0, 0
+    with torch.no_grad():
+        for start in range(0, len(examples), batch):
+            some = examples[start : start + batch]
+            value, count = frozen.nll(encoded(module, some), some)
+            total, tokens = total + value.item(), tokens + count
+    return total / tokens
+
+
+def validate(
+    state: State, frozen: Frozen, validation: Sequence[Prompted], recipe: Recipe, log: Log, out: Path
+) -> None:
+    """Close an epoch: its validation loss, the best weights so far, the state."""
+    from safetensors.torch import save_file
+
+    value = token_loss(state.module, frozen, validation, recipe.batch)
+    state.epoch += 1
+    state.since_best += 1
+    if value < state.best:
+        state.best, state.since_best = value, 0
+        save_file(
+            {name: one.contiguous() for name, one in state.module.state_dict().items()},
+            out / "best.safetensors",
+        )
+    log.note(step=state.step, epoch=state.epoch, validation=value)
+    state.save()
+
+
+class Log:
+    """One line of JSON for each step and validation; lines after the step that training goes on from go."""
+
+    def __init__(self, file: Path, step: int) -> None:
+        self._file = file
+        kept = [line for line in read_log(file) if line["step"] <= step]
+        file.write_text("".join(json.dumps(line) + "\n" for line in kept))
+
+    def note(self, **told: float) -> None:
+        """Add a line."""
+        with self._file.open("a") as stream:
+            print(json.dumps({name: round(value, 5) for name, value in told.items()}), file=stream)
+
+
+def read_log(file: Path) -> list[dict[str, float]]:
+    """The lines of a log, none where there is no file."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+
+
+def spread(module: GraphToken, examples: Sequence[Prompted]) -> None:
+    """Start the projector where graphs differ.
+
+    The means of two graphs' nodes are nearly the same vector at the start, so that z says the same of every
+    graph; training then makes one soft prompt for all of them, and hardly comes back from it. With Σ the
+    covariance of the means over the examples, W_1 becomes a random matrix times (Σ + ε)^-1/2, and b_2 takes
+    the mean away. Where the projector ends in a LayerNorm, its bias is the row that all graphs share, of the
+    size of a token's, and its gain what they differ by, small at first: as noise it would only be unlearnt.
+    """
+    import torch
+
+    some = examples[:SPREAD_OVER]
+    taken = list[torch.Tensor]()
+    first, last = module.projector[0], module.projector[-1]
+    hooks = [one.register_forward_pre_hook(lambda _, given: taken.append(given[0])) for one in (first, last)]
+    with torch.no_grad():
+        module.train()
+        for _ in range(SPREAD_PASSES):  # so that BatchNorm knows what it will divide by
+            encoded(module, some)
+        module.eval()
+        encoded(module, some)
+        pooled = taken[-2]
+        mean = pooled.mean(0)
+        values, vectors = torch.linalg.eigh((pooled - mean).T @ (pooled - mean) / len(some))
+        scale = (values + SPREAD_FLOOR * values.mean()).rsqrt()
+        drawn = torch.randn_like(first.weight) / math.sqrt(first.in_features)
+        first.weight.copy_(drawn @ (vectors * scale) @ vectors.T)
+        first.bias.copy_(-(first.weight @ mean))
+        encoded(module, some)
+        last.bias.copy_(-(last.weight @ taken[-1].mean(0)))
+        if module.shape.row_rms is not None:
+            module.row_norm.weight.fill_(SPREAD_GAIN * module.shape.row_rms)
+            module.row_norm.bias.normal_(0, module.shape.row_rms)
+    for hook in hooks:
+        hook.remove()
+
+
+def finish(
+    out: Path, recipe: Recipe, *, name: str, encoder: Encoder, backbone: str, backbone_sha256: str, data: str
+) -> None:
+    """The best weights as the folder that `models.export_graph` takes, and the curves as a plot."""
+    from safetensors.torch import load_file
+
+    from memdb.generate.graph_token import GraphToken, save_graph_token
+
+    module = GraphToken(recipe.shape)
+    module.load_state_dict(load_file(out / "best.safetensors"))
+    lines = read_log(out / "log.jsonl")
+    curves = {
+        "loss": [[line["step"], line["loss"]] for line in lines if "loss" in line],
+        "validation": [[line["step"], line["validation"]] for line in lines if "validation" in line],
+    }
+    plot(curves, out / "curves.png")
+    every = max(1, len(curves["loss"]) // CARD_POINTS)
+    made = {
+        "by": "python -m memdb.train.graph_token",
+        "seed": recipe.seed,
+        "data": data,
+        "recipe": msgspec.to_builtins(recipe),
+        "curves": {**curves, "loss": curves["loss"][::every]},
+    }
+    save_graph_token(
+        module, out / "weights", name=name, encoder=encoder.name, encoder_sha256=encoder.sha256,
+        backbone=backbone, backbone_sha256=backbone_sha256, made=made, licence="Apache-2.0",
+    )  # fmt: skip
+
+
+def plot(curves: dict[str, list[list[float]]], file: Path) -> None:
+    """The losses over the steps, as a picture."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot(xlabel="step", ylabel="nats per target token")
+    for name, points in curves.items():
+        axes.plot(*zip(*points, strict=True), label=name, marker="o" if name == "validation" else None)
+    axes.legend()
+    figure.savefig(file, dpi=120)
+
+
+def main() -> None:
+    """Read the command line, train."""
+    import torch
+
+    from memdb.generate.graph_token import GraphToken
+    from memdb.models.llama import LlamaBackbone
+    from memdb.models.registry import load_encoder
+
+    parser = argparse.ArgumentParser(description="Train a graph token against a frozen language model.")
+    parser.add_argument("--backbone", type=Path, required=True, help="GGUF file")
+    parser.add_argument("--training", type=Path, required=True, help="JSONL of graph_world or graph_examples")
+    parser.add_argument("--validation", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("--recipe", choices=sorted(RECIPES), default="smollm2-135m")
+    parser.add_argument("--name", default="graph-token")
+    parser.add_argument("--compiled", action="store_true", help="faster after a minute")
+    args = parser.parse_args()
+    recipe, encoder = RECIPES[args.recipe], load_encoder()
+    prompts = LlamaBackbone(args.backbone, context_tokens=recipe.memory_tokens + 1024)
+    training, validation = (
+        prompted(read(file), prompts, encoder, recipe) for file in (args.training, args.validation)
+    )
+    digest = prompts.sha256
+    prompts.close()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = load_frozen(args.backbone, precision=recipe.precision).to(device)
+    frozen = Frozen(
+        model, common_beginning([*training, *validation]),
+        checkpointing=recipe.checkpointing, compiled=args.compiled,
+    )  # fmt: skip
+    torch.manual_seed(recipe.seed)
+    module = GraphToken(recipe.shape).to(device)
+    train(module, frozen, training, validation, recipe, args.out)
+    finish(
+        args.out, recipe, name=args.name, encoder=encoder, backbone=args.backbone.stem,
+        backbone_sha256=digest, data=f"{len(training)} examples of {args.training.name}",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -8,39 +8,44 @@ end of a path, or of another person.
 
 from __future__ import annotations
 
+import argparse
 import random
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from memdb.activate.working_memory import CLOSING, OPENING
 from memdb.generate.local_graph import local_graph
 from memdb.records import Triple
-from memdb.train.graph_examples import Example, target
+from memdb.train.graph_examples import Example, target, write
 from memdb.train.names import FIRST_NAMES
 
 LEAST_FACTS: Final = 3
 MOST_FACTS: Final = 10
 OPTIONS: Final = 4
+CONTESTED: Final = 0.25  # share of worlds in which another holder is sure to have the asked relation
 TRAINED_WORDINGS: Final = 2  # the first of each question; the rest are for the test alone
 HELD_OUT_SHARE: Final = 5  # one in so many pairs of a person and an answer is never asked in training
 
 PEOPLE: Final = FIRST_NAMES[::6]
 VALUES: Final = {
-    "city": """
-        Oslo Rome Lima Cairo Paris Tokyo Delhi Berlin Madrid Vienna Lisbon Dublin Athens Prague Moscow Boston
-        """.split(),
-    "company": "Orbit Falcon Summit Harvest Beacon Atlas Mercury Phoenix".split(),
-    "job": "baker nurse pilot teacher lawyer farmer painter plumber chef dentist barber tailor".split(),
-    "instrument": "piano violin guitar flute drums trumpet cello harp".split(),
-    "pet": "cat dog parrot rabbit hamster turtle horse snake".split(),
+    "city": "Oslo Rome Lima Cairo Paris Tokyo".split(),
+    "company": "Orbit Falcon Summit Harvest Beacon Atlas".split(),
+    "job": "baker nurse pilot teacher lawyer farmer".split(),
+    "instrument": "piano violin guitar flute drums trumpet".split(),
+    "pet": "cat dog parrot rabbit hamster turtle".split(),
 }
 
 
 class Asked(NamedTuple):
-    """A question: the relations that lead from the person to the answer, its kind, and its wordings."""
+    """A question: the relations that lead from the person to the answer, its wordings, and what is said of
+    the path between the two.
+    """
 
     path: tuple[str, ...]
     wordings: tuple[str, ...]
+    told: str
 
 
 KINDS: Final = {  # of what a relation leads to
@@ -48,55 +53,46 @@ KINDS: Final = {  # of what a relation leads to
     "was born in": "city",
     "works at": "company",
     "is in": "city",
-    "works as": "job",
-    "plays": "instrument",
+    "works as a": "job",
+    "plays the": "instrument",
     "has a": "pet",
-    "is the sister of": "person",
+    "has the sister": "person",
 }
 ASKED: Final = (
-    Asked(("lives in",), ("Where does {} live?", "In which city is {}'s home?", "{}'s flat is where?")),
     Asked(
-        ("was born in",),
-        ("Where was {} born?", "What is {}'s place of birth?", "{} came into the world in which city?"),
+        ("lives in",),
+        ("Where does {} live?", "In which city is {}'s home?", "{} has a flat in which town?"),
+        "{} lives in {}",
     ),
-    Asked(("works as",), ("What is {}'s job?", "What does {} work as?", "How does {} earn a living?")),
     Asked(
-        ("plays",),
+        ("works as a",),
+        ("What is {}'s job?", "What does {} work as?", "How does {} earn a living?"),
+        "{} works as a {}",
+    ),
+    Asked(
+        ("plays the",),
         ("Which instrument does {} play?", "What does {} play?", "On what does {} make music?"),
-    ),
-    Asked(("has a",), ("Which animal does {} have?", "What pet does {} keep?", "What lives with {}?")),
-    Asked(
-        ("works at",), ("Where is {} employed?", "Which company does {} work at?", "Who pays {}'s wages?")
+        "{} plays the {}",
     ),
     Asked(
         ("works at", "is in"),
-        (
-            "In which city is the company that {} works at?",
-            "Where does {} work, by city?",
-            "To which city does {} go to work?",
-        ),
+        ("Where is {}'s company?", "In which city does {} work?", "To which town does {} go to work?"),
+        "{}'s company is in {}",
     ),
     Asked(
-        ("is the sister of", "lives in"),
+        ("has the sister", "works as a"),
         (
-            "Where does the one live whose sister {} is?",
-            "{} is somebody's sister: in which city is that one's home?",
-            "Where would {} visit the sibling?",
+            "What is the job of {}'s sister?",
+            "What does {}'s sister work as?",
+            "How does {}'s sister earn?",
         ),
-    ),
-    Asked(
-        ("is the sister of", "works as"),
-        (
-            "What is the job of the one whose sister {} is?",
-            "{} is somebody's sister: what does that one work as?",
-            "How does {}'s sibling earn a living?",
-        ),
+        "{}'s sister works as a {}",
     ),
 )
 
 
 class World(NamedTuple):
-    """An example, and what it asks for: `hops` relations, and whether another person has the asked one too."""
+    """An example that asks over `hops` relations, `contested` where another holder has the last one too."""
 
     example: Example
     answer: str
@@ -127,7 +123,7 @@ def _world(draw: random.Random, wordings: tuple[int, ...], case: str) -> tuple[W
         facts.append(Triple(at, relation, value))
         at = value
     answer = facts[-1].object
-    contested = draw.random() < 0.5
+    contested = draw.random() < CONTESTED
     facts += _others(draw, facts, (person, *others), contested)
     graph = local_graph(facts)
     kind = KINDS[asked.path[-1]]
@@ -142,11 +138,9 @@ def _world(draw: random.Random, wordings: tuple[int, ...], case: str) -> tuple[W
     example = Example(
         case=case,
         question=f"{wording} {', '.join(options[:-1])} or {options[-1]}?",
-        memory="\n".join(
-            [OPENING, "Facts:", *(f"F{n}: {name}" for n, name in enumerate(shown, 1)), CLOSING]
-        ),
+        memory="\n".join([OPENING, "Facts:", *(f"F{n}: {name}" for n, name in enumerate(shown, 1)), CLOSING]),
         graph=graph,
-        target=target(", ".join(asked.path), answer),
+        target=target(asked.told.format(person, answer), answer),
     )
     same = sum(fact.predicate == asked.path[-1] for fact in facts) > 1
     held = sum(map(ord, person + answer)) % HELD_OUT_SHARE == 0
@@ -169,7 +163,9 @@ def _others(
         (holder, relation)
         for holder in people
         for relation in KINDS
-        if KINDS[relation] != "person" and relation != "is in" and relation not in barred
+        if KINDS[relation] != "person"
+        and relation != "is in"
+        and relation not in barred
         and (holder, relation) not in taken
     ]
     draw.shuffle(free)
@@ -182,3 +178,19 @@ def _others(
 
 def _other_value(draw: random.Random, kind: str, than: str) -> str:
     return draw.choice([value for value in VALUES[kind] if value != than])
+
+
+def main() -> None:
+    """Read the command line, write examples for `memdb.train.graph_token`."""
+    parser = argparse.ArgumentParser(description="Make worlds whose answers stand in the graph alone.")
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--seed", default="training")
+    parser.add_argument("--held-out", action="store_true", help="pairs that training never asks for")
+    parser.add_argument("--out", type=Path, required=True, help="JSONL file to write")
+    args = parser.parse_args()
+    made = islice(worlds(args.seed, held_out=args.held_out), args.count)
+    write((world.example for world in made), args.out)
+
+
+if __name__ == "__main__":
+    main()
