@@ -19,7 +19,6 @@ A run that was stopped goes on where it was with the same command.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +35,7 @@ from memdb.models.graph_shape import CPU_SIZE, FULL_SIZE, GraphShape
 from memdb.models.ports import Encoder, Turn
 from memdb.train.backbone import frozen as load_frozen
 from memdb.train.backbone import keep_beginning
+from memdb.train.curves import Log, plot, read_log
 from memdb.train.graph_examples import Example, read
 
 if TYPE_CHECKING:
@@ -383,25 +383,6 @@ def validate(
     state.save()
 
 
-class Log:
-    """One line of JSON for each step and validation; lines after the step that training goes on from go."""
-
-    def __init__(self, file: Path, step: int) -> None:
-        self._file = file
-        kept = [line for line in read_log(file) if line["step"] <= step]
-        file.write_text("".join(json.dumps(line) + "\n" for line in kept))
-
-    def note(self, **told: float) -> None:
-        """Add a line."""
-        with self._file.open("a") as stream:
-            print(json.dumps({name: round(value, 5) for name, value in told.items()}), file=stream)
-
-
-def read_log(file: Path) -> list[dict[str, float]]:
-    """The lines of a log, none where there is no file."""
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
-
-
 def spread(module: GraphToken, examples: Sequence[Prompted]) -> None:
     """Start the projector where graphs differ.
 
@@ -467,20 +448,6 @@ def finish(
         module, out / "weights", name=name, encoder=encoder.name, encoder_sha256=encoder.sha256,
         backbone=backbone, backbone_sha256=backbone_sha256, made=made, licence="Apache-2.0",
     )  # fmt: skip
-
-
-def plot(curves: dict[str, list[list[float]]], file: Path) -> None:
-    """The losses over the steps, as a picture."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 3.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot(xlabel="step", ylabel="nats per target token")
-    for name, points in curves.items():
-        axes.plot(*zip(*points, strict=True), label=name, marker="o" if name == "validation" else None)
-    axes.legend()
-    figure.savefig(file, dpi=120)
 
 
 def main() -> None:
