@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -13,12 +13,21 @@ from typing import Any
 Script = Callable[[dict[str, Any]], "Reply"]
 
 
+class HangUp(Exception):
+    """Raised by the pieces of a reply: the connection is closed in the middle of it."""
+
+
 class Reply:
-    """A status, a body (bytes as they are, anything else as JSON) and headers."""
+    """A status, a body (bytes as they are, an iterator of bytes piece by piece, anything else as JSON) and
+    headers.
+    """
 
     def __init__(self, body: Any, status: int = 200, **headers: str) -> None:
         self.status = status
-        self.data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.pieces: Iterator[bytes] | None = body if isinstance(body, Iterator) else None
+        self.data = b""
+        if self.pieces is None:
+            self.data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.headers = {"Content-Type": "application/json"}
         self.headers |= {name.replace("_", "-"): value for name, value in headers.items()}
 
@@ -29,6 +38,28 @@ def said(text: str | None, finish: str | None = "stop", **usage: Any) -> Reply:
     body: dict[str, Any] = {"id": "1", "object": "chat.completion", "model": "m", "created": 0}
     body["choices"] = [{"index": 0, "message": message, "finish_reason": finish}]
     return Reply(body | ({"usage": usage} if usage else {}))
+
+
+def event(data: Any) -> bytes:
+    """One server-sent event: a str as it is, anything else as JSON."""
+    return f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
+
+
+def piece(text: str | None = None, finish: str | None = None, **fields: Any) -> bytes:
+    """The event of a piece of a text."""
+    choice = {"index": 0, "delta": {} if text is None else {"content": text}, "finish_reason": finish}
+    return event({"object": "chat.completion.chunk", "choices": [choice], **fields})
+
+
+def streamed(pieces: Iterable[bytes]) -> Reply:
+    """A reply of events, each sent when it is made."""
+    return Reply(iter(pieces), Content_Type="text/event-stream; charset=utf-8")
+
+
+def written(*texts: str, finish: str | None = "stop", **usage: Any) -> Reply:
+    """A chat completion that comes as events; without `usage` the endpoint counts nothing."""
+    last = [event({"choices": [], "usage": usage})] if usage else []
+    return streamed([*map(piece, texts), piece(finish=finish), *last, event("[DONE]")])
 
 
 def refused(status: int, message: str, **fields: str) -> Reply:
@@ -85,11 +116,22 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)
+            if reply.pieces is not None:
+                self._send_pieces(reply.pieces)
+                return
             self.send_header("Content-Length", str(len(reply.data)))
             self.end_headers()
             self.wfile.write(reply.data)
-        except ConnectionError:
+        except (ConnectionError, HangUp):
             self.close_connection = True  # the client waits no longer
+
+    def _send_pieces(self, pieces: Iterator[bytes]) -> None:
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for data in pieces:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, *args: object) -> None:
         """Say nothing."""

@@ -18,6 +18,8 @@ from memdb.models.ports import OnText, rooted, valid_unicode
 SLICE_CHARACTERS = 65_536  # of a text tokenised at once: bounds the recursion of the splitting expressions
 LIKELY_TOKENS = 128  # tried against a grammar before the whole vocabulary is
 GRAMMAR_REPEATS = 1_000  # longest maxLength or maxItems that llama.cpp's grammars take
+ANY_CHARACTER = 'char ::= [^"\\\\]'  # of a string, as the notation comes
+JSON_CHARACTER = 'char ::= [^"\\\\\\x00-\\x1F]'  # without control characters, which no JSON string holds
 CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])  # llama_token_data
 
 
@@ -152,6 +154,7 @@ def grammar(schema: Mapping[str, object]) -> str:
         rules = str(json_schema_to_gbnf(text))
     except (AssertionError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ModelError(f"the schema cannot be made a grammar: {type(error).__name__} {error}") from error
+    rules = rules.replace(ANY_CHARACTER, JSON_CHARACTER)
     if ")?" * (GRAMMAR_REPEATS + 1) in rules:
         hint = f"no maxLength or maxItems above {GRAMMAR_REPEATS}"
         raise ModelError("the schema cannot be made a grammar: it counts too far", hint=hint)

@@ -258,12 +258,11 @@ class OpenAIBackbone:
             # Not by `with_raw_response`: it is told apart by a header that is not for the endpoint.
             if listener is None or "stream" not in body:
                 return self._reply(self._client.post("/chat/completions", **given), None)
-            events = self._client.post(
-                "/chat/completions", stream=True, stream_cls=openai.Stream[object], **given
-            )
+            given |= {"stream": True, "stream_cls": openai.Stream[object]}
+            response: httpx2.Response = self._client.post("/chat/completions", **given)
         except openai.APIError as error:
             return error
-        with closing(events.response) as response:
+        with closing(response):
             return self._reply(response, listener)
 
     def _reply(self, response: httpx2.Response, listener: Listener | None) -> Reply | openai.APIError:
