@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final, TypeVar
@@ -120,17 +121,15 @@ def measure(
     times: list[Timed] = []
     completions: list[Completion] = []
     for number in range(-1, rounds):
-        vectors, label = timed(clock, lambda: encoder.encode(texts))
+        vectors, label = timed(clock, partial(encoder.encode, texts))
         nodes, relations = np.split(vectors, [len(graph.nodes)])
-        row, encode = timed(clock, lambda n=nodes, r=relations: graph_encoder.row(n, edges, r))  # type: ignore[misc]
+        row, encode = timed(clock, partial(graph_encoder.row, nodes, edges, relations))
         seconds = {}
         for soft in (False, True) if number % 2 else (True, False):
             turns, at = prompt(2 * number + soft + 100, memory)
             token = SoftToken(row, len(turns) - 1, at) if soft else None
-            said, seconds[soft] = timed(
-                clock,
-                lambda t=turns, s=token: backbone.complete(t, max_tokens=1, soft=s),  # type: ignore[misc]
-            )
+            ask = partial(backbone.complete, turns, max_tokens=1, soft=token)
+            said, seconds[soft] = timed(clock, ask)
             completions.append(said)
         if number >= 0:  # the first round warms caches up
             times.append(Timed(label, encode, seconds[False], seconds[True]))
