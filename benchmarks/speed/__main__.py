@@ -1,29 +1,67 @@
-"""`python -m benchmarks.speed add --data DIR`: what adding costs, on the messages of LoCoMo."""
+"""What a part of memdb costs, as one JSON document.
+
+python -m benchmarks.speed add --data DIR             adding, on the messages of LoCoMo
+python -m benchmarks.speed graph_token --gguf FILE    the graph token, against the prompt without it
+"""
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
 
 import msgspec
 
+from memdb.models.registry import load_backbone, load_encoder, load_graph_encoder
+
 from ..quality.data import find_files
 from ..quality.locomo import PATTERN, load
-from . import add
+from . import add, graph_token
 
 
 def main() -> None:
     """Read the options, measure, print one JSON document."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
-    parser.add_argument("name", choices=["add"])
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.speed", description=__doc__, formatter_class=form
+    )
+    parser.add_argument("name", choices=["add", "graph_token"])
     parser.add_argument("--data", type=Path, help="folder with LoCoMo conversations (default: MEMDB_DATA)")
-    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--messages", type=int, default=100_000, help="of add")
+    parser.add_argument("--gguf", type=Path, help="of graph_token: the language model")
+    parser.add_argument("--graph", type=Path, help="its graph encoder (default: one with random weights)")
+    parser.add_argument("--rounds", type=int, default=15, help="of graph_token")
+    parser.add_argument("--threads", type=int, help="of graph_token: of all its models")
     chosen = parser.parse_args()
+    if chosen.name == "graph_token" and (chosen.gguf is None or chosen.rounds < 1):
+        parser.error("graph_token needs --gguf FILE and at least one round")
+    result = adding(chosen) if chosen.name == "add" else reading(chosen)
+    print(msgspec.json.format(msgspec.json.encode(result)).decode())
+
+
+def adding(chosen: argparse.Namespace) -> add.Result:
+    """See `add`."""
     conversations = load(find_files("locomo", PATTERN, chosen.data))
     texts = [
         (m.speaker, m.content) for c in conversations for session in c.sessions for m in session.messages
     ]
-    print(msgspec.json.format(msgspec.json.encode(add.measure(texts, chosen.messages))).decode())
+    return add.measure(texts, chosen.messages)
+
+
+def reading(chosen: argparse.Namespace) -> graph_token.Result:
+    """See `graph_token`."""
+    backbone = load_backbone(chosen.gguf, threads=chosen.threads)
+    encoder = load_encoder(threads=chosen.threads)
+    try:
+        reader = graph_token.reading_rows(backbone)
+        with tempfile.TemporaryDirectory() as folder:
+            if chosen.graph is None:
+                graph = graph_token.untrained(encoder.dimension, reader.embedding_width, Path(folder))
+            else:
+                graph = load_graph_encoder(chosen.graph)
+            return graph_token.measure(reader, encoder, graph, chosen.rounds)
+    finally:
+        backbone.close()
 
 
 if __name__ == "__main__":

@@ -11,8 +11,15 @@ import pytest
 
 from memdb.errors import InputError, ModelError, ModelUnavailable
 from memdb.models import fakes
-from memdb.models.fakes import Answer, HashEncoder, OverlapReranker, ScriptedBackbone, smallest
-from memdb.models.ports import Completion, Turn
+from memdb.models.fakes import (
+    Answer,
+    HashEncoder,
+    OverlapReranker,
+    ScriptedBackbone,
+    ScriptedEmbeddingBackbone,
+    smallest,
+)
+from memdb.models.ports import Completion, SoftToken, Turn
 
 PINNED = [-0.3745, 0.2239, -0.5591, 0.2779, 0.451, -0.1474, -0.4264, 0.1136]
 
@@ -169,3 +176,33 @@ def test_the_smallest_document(schema: dict[str, object], document: object) -> N
 def test_a_schema_without_an_end_is_refused(schema: dict[str, object]) -> None:
     with pytest.raises(InputError, match=r"refers|end"):
         smallest(schema)
+
+
+def test_a_text_is_told_token_by_token() -> None:
+    told: list[str] = []
+    backbone = ScriptedBackbone([" one, two\n", "one, two three", "", "  ", "\ud83d\ude00"])
+    texts = [backbone.complete(ASK, max_tokens=3, on_text=told.append).text for _ in range(5)]
+    assert texts == [" one, two\n", "one, two", "", "  ", "\ud83d\ude00"]
+    assert told == [" one", ",", " two\n", "one", ",", " two", "  ", "\ud83d", "\ude00"]
+    ready = Completion(text="as it is", finish="stop", prompt_tokens=1, completion_tokens=1)
+    assert ScriptedBackbone([ready]).complete(ASK, max_tokens=1, on_text=told.append) is ready
+    assert "".join(told[-3:]) == "as it is"
+
+
+def test_soft_tokens_are_kept_with_the_calls_and_counted() -> None:
+    backbone = ScriptedEmbeddingBackbone(["a", "b"], embedding_width=4, context_tokens=20)
+    soft = SoftToken(np.ones(4, np.float32), 0, 2)
+    with_it = backbone.complete(ASK, max_tokens=1, soft=soft)
+    without = backbone.complete(ASK, max_tokens=1)
+    assert with_it.prompt_tokens == without.prompt_tokens + 1
+    assert backbone.calls[0].soft is soft
+    assert backbone.calls[1].soft is None
+    with pytest.raises(InputError, match="context"):
+        backbone.complete(ASK, max_tokens=20 - without.prompt_tokens, soft=soft)
+    with pytest.raises(InputError, match=r"float32 \[4\], not float32 \[3\]") as caught:
+        backbone.complete(ASK, max_tokens=1, soft=SoftToken(np.ones(3, np.float32), 0, 0))
+    assert "trained for this backbone" in caught.value.hint
+    assert len(backbone.calls) == 2
+    other = ScriptedEmbeddingBackbone(embedding_width=5)
+    assert (backbone.embedding_width, other.embedding_width) == (4, 5)
+    assert backbone.sha256 != other.sha256

@@ -14,6 +14,17 @@ TEMPLATE: Final = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+IN_TORCH: Final = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
 
 
 def bytes_as_characters() -> list[str]:
@@ -92,3 +103,39 @@ def _add_vocabulary(writer: Any) -> None:
     writer.add_eos_token_id(len(names) + 2)
     writer.add_add_bos_token(False)
     writer.add_chat_template(TEMPLATE)
+
+
+def in_torch() -> Any:
+    """transformers' Llama with the same weights."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=256 + len(MERGES) + len(SPECIAL),
+        hidden_size=WIDTH,
+        intermediate_size=FEED,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        head_dim=HEAD,
+        max_position_embeddings=CONTEXT,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=True,
+        attn_implementation="eager",
+    )
+    model = LlamaForCausalLM(config).eval()
+    made = tensors("llama")
+    weights = {"model.embed_tokens.weight": made["token_embd.weight"]}
+    weights["model.norm.weight"] = made["output_norm.weight"]
+    for layer in range(LAYERS):
+        for theirs, ours in IN_TORCH.items():
+            value = made[f"blk.{layer}.{ours}.weight"]
+            if ours in ("attn_q", "attn_k"):  # llama.cpp turns neighbours, transformers the two halves
+                value = value.reshape(HEADS, HEAD // 2, 2, WIDTH).swapaxes(1, 2).reshape(value.shape)
+            weights[f"model.layers.{layer}.{theirs}.weight"] = value
+    parameters = dict(model.named_parameters())
+    assert parameters.keys() == weights.keys()
+    with torch.no_grad():
+        for name, value in weights.items():
+            parameters[name].copy_(torch.from_numpy(np.ascontiguousarray(value)))
+    return model
