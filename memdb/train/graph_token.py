@@ -51,9 +51,6 @@ CHECKPOINT_STEPS: Final = 50
 CARD_POINTS: Final = 100  # of the training loss
 SPREAD_OVER: Final = 1024  # examples
 SPREAD_PASSES: Final = 40
-COMMON_ROW: Final = "row_norm.bias"  # what is the same of every graph's z
-COMMON_ROW_FASTER: Final = 40.0
-SPREAD_GAIN: Final = 0.15  # of what differs, against what is the same, at the start
 SPREAD_FLOOR: Final = 0.02  # share of the mean variance that every direction is taken to have
 
 
@@ -87,7 +84,7 @@ RECIPES: Final = {
     "llama-3.1-8b": Recipe(shape=FULL_SIZE),
     "smollm2-135m": Recipe(
         shape=msgspec.structs.replace(CPU_SIZE, projector_hidden=1024, activation="gelu"),
-        rate=1e-3, batch=8, accumulation=1, epochs=1, warm_up_epochs=0.05, checkpointing=False,
+        rate=1e-3, batch=4, accumulation=1, epochs=1, warm_up_epochs=0.05, checkpointing=False,
     ),
 }  # fmt: skip
 
@@ -236,20 +233,16 @@ class State:
         self.best, self.since_best = math.inf, 0
         self._file, self._recipe = file, recipe
         self._own = dict(module.named_parameters())
-        common = [one for name, one in self._own.items() if name == COMMON_ROW]
-        others = [one for name, one in self._own.items() if name != COMMON_ROW]
-        groups = [{"params": others, "faster": 1.0}, {"params": common, "faster": COMMON_ROW_FASTER}]
         self._optimizer = torch.optim.AdamW(
-            [group for group in groups if group["params"]],
-            lr=0.0, betas=BETAS, weight_decay=recipe.weight_decay,
-        )  # fmt: skip
+            self._own.values(), lr=0.0, betas=BETAS, weight_decay=recipe.weight_decay
+        )
 
     def descend(self, rate: float) -> None:
         """One step down the gradients that the weights hold, which are then let go."""
         import torch
 
         for settings in self._optimizer.param_groups:
-            settings["lr"] = rate * settings["faster"]
+            settings["lr"] = rate
         torch.nn.utils.clip_grad_norm_(list(self._own.values()), self._recipe.clip)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
@@ -387,37 +380,27 @@ def spread(module: GraphToken, examples: Sequence[Prompted]) -> None:
     """Start the projector where graphs differ.
 
     The means of two graphs' nodes are nearly the same vector at the start, so that z says the same of every
-    graph; training then makes one soft prompt for all of them, and hardly comes back from it. With Σ the
-    covariance of the means over the examples, W_1 becomes a random matrix times (Σ + ε)^-1/2, and b_2 takes
-    the mean away. Where the projector ends in a LayerNorm, its bias is the row that all graphs share, of the
-    size of a token's, and its gain what they differ by, small at first: as noise it would only be unlearnt.
+    graph, and what distinguishes a word from another is little of what distinguishes two means. With Σ the
+    covariance of the means over the examples, W_1 becomes a random matrix times (Σ + ε)^-1/2.
     """
     import torch
 
-    some = examples[:SPREAD_OVER]
+    some, first = examples[:SPREAD_OVER], module.projector[0]
     taken = list[torch.Tensor]()
-    first, last = module.projector[0], module.projector[-1]
-    hooks = [one.register_forward_pre_hook(lambda _, given: taken.append(given[0])) for one in (first, last)]
+    hook = first.register_forward_pre_hook(lambda _, given: taken.append(given[0]))
     with torch.no_grad():
         module.train()
         for _ in range(SPREAD_PASSES):  # so that BatchNorm knows what it will divide by
             encoded(module, some)
         module.eval()
         encoded(module, some)
-        pooled = taken[-2]
-        mean = pooled.mean(0)
-        values, vectors = torch.linalg.eigh((pooled - mean).T @ (pooled - mean) / len(some))
+        mean = taken[-1].mean(0)
+        values, vectors = torch.linalg.eigh((taken[-1] - mean).T @ (taken[-1] - mean) / len(some))
         scale = (values + SPREAD_FLOOR * values.mean()).rsqrt()
         drawn = torch.randn_like(first.weight) / math.sqrt(first.in_features)
         first.weight.copy_(drawn @ (vectors * scale) @ vectors.T)
         first.bias.copy_(-(first.weight @ mean))
-        encoded(module, some)
-        last.bias.copy_(-(last.weight @ taken[-1].mean(0)))
-        if module.shape.row_rms is not None:
-            module.row_norm.weight.fill_(SPREAD_GAIN * module.shape.row_rms)
-            module.row_norm.bias.normal_(0, module.shape.row_rms)
-    for hook in hooks:
-        hook.remove()
+    hook.remove()
 
 
 def finish(

@@ -24,6 +24,7 @@ from memdb.train.names import FIRST_NAMES
 LEAST_FACTS: Final = 3
 MOST_FACTS: Final = 10
 OPTIONS: Final = 4
+NO_REASON: Final = "…"  # what the prompt shows for a reason: what a reason would say, the graph holds
 CONTESTED: Final = 0.25  # share of worlds in which another holder is sure to have the asked relation
 TRAINED_WORDINGS: Final = 2  # the first of each question; the rest are for the test alone
 HELD_OUT_SHARE: Final = 5  # one in so many pairs of a person and an answer is never asked in training
@@ -39,13 +40,10 @@ VALUES: Final = {
 
 
 class Asked(NamedTuple):
-    """A question: the relations that lead from the person to the answer, its wordings, and what is said of
-    the path between the two.
-    """
+    """A question: the relations that lead from the person to the answer, and its wordings."""
 
     path: tuple[str, ...]
     wordings: tuple[str, ...]
-    told: str
 
 
 KINDS: Final = {  # of what a relation leads to
@@ -62,22 +60,18 @@ ASKED: Final = (
     Asked(
         ("lives in",),
         ("Where does {} live?", "In which city is {}'s home?", "{} has a flat in which town?"),
-        "{} lives in {}",
     ),
     Asked(
         ("works as a",),
         ("What is {}'s job?", "What does {} work as?", "How does {} earn a living?"),
-        "{} works as a {}",
     ),
     Asked(
         ("plays the",),
         ("Which instrument does {} play?", "What does {} play?", "On what does {} make music?"),
-        "{} plays the {}",
     ),
     Asked(
         ("works at", "is in"),
         ("Where is {}'s company?", "In which city does {} work?", "To which town does {} go to work?"),
-        "{}'s company is in {}",
     ),
     Asked(
         ("has the sister", "works as a"),
@@ -86,7 +80,6 @@ ASKED: Final = (
             "What does {}'s sister work as?",
             "How does {}'s sister earn?",
         ),
-        "{}'s sister works as a {}",
     ),
 )
 
@@ -95,6 +88,7 @@ class World(NamedTuple):
     """An example that asks over `hops` relations, `contested` where another holder has the last one too."""
 
     example: Example
+    person: str
     answer: str
     options: tuple[str, ...]
     hops: int
@@ -140,11 +134,11 @@ def _world(draw: random.Random, wordings: tuple[int, ...], case: str) -> tuple[W
         question=f"{wording} {', '.join(options[:-1])} or {options[-1]}?",
         memory="\n".join([OPENING, "Facts:", *(f"F{n}: {name}" for n, name in enumerate(shown, 1)), CLOSING]),
         graph=graph,
-        target=target(asked.told.format(person, answer), answer),
+        target=target(NO_REASON, answer),
     )
     same = sum(fact.predicate == asked.path[-1] for fact in facts) > 1
     held = sum(map(ord, person + answer)) % HELD_OUT_SHARE == 0
-    return World(example, answer, tuple(options), len(asked.path), same), held
+    return World(example, person, answer, tuple(options), len(asked.path), same), held
 
 
 def _others(
