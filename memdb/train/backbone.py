@@ -21,7 +21,10 @@ from memdb.errors import ModelDamaged, ModelError, ModelNotFound
 if TYPE_CHECKING:
     import torch
 
-ARCHITECTURE: Final = "llama"
+# What llama.cpp calls the architectures, and the classes of transformers.
+ARCHITECTURES: Final = {"llama": "Llama", "qwen3": "Qwen3"}
+INTERLEAVED: Final = ("llama",)  # whose query and key rows a GGUF file holds in another order
+FREQUENCIES: Final = "rope_freqs.weight"  # what each rotary frequency is divided by (Llama 3.1)
 # What llama.cpp calls the tensors of a layer, and what transformers calls them.
 LAYER_TENSORS: Final = {
     "attn_norm": "input_layernorm",
@@ -29,6 +32,8 @@ LAYER_TENSORS: Final = {
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
     "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
@@ -41,26 +46,34 @@ Precision = Literal["float32", "bfloat16"]
 
 
 def frozen(path: str | Path, *, precision: Precision = "float32") -> Any:
-    """A transformers LlamaForCausalLM with the weights of a GGUF file; no parameter takes a gradient.
+    """A causal language model of transformers with the weights of a GGUF file; none takes a gradient.
 
     Raises ModelNotFound for no such file, ModelDamaged for one that cannot be read, ModelError for another
-    architecture than Llama's, or for scaled rotary positions.
+    architecture than Llama's or Qwen3's, or for rotary positions that are scaled otherwise than by factors.
     """
     import torch
-    from transformers import LlamaForCausalLM
+    import transformers
 
     reader = _reader(Path(path))
+    said = _architecture(reader, Path(path))
     with torch.device("meta"):
-        model: Any = LlamaForCausalLM(_config(reader, Path(path)))
+        name = ARCHITECTURES[said]
+        config = getattr(transformers, f"{name}Config")(**_config(reader, said, Path(path)))
+        model: Any = getattr(transformers, f"{name}ForCausalLM")(config)
     kind = getattr(torch, precision)
-    state = {name: one.to(kind) for name, one in _state(reader, model.config).items()}
-    if model.config.tie_word_embeddings:
+    state = {name: one.to(kind) for name, one in _state(reader, said, config).items()}
+    if config.tie_word_embeddings:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]
-    missing = set(model.state_dict()) - set(state)
-    if missing or set(state) - set(model.state_dict()):
-        raise ModelDamaged(f"{path} lacks tensors of its architecture, or has others: {sorted(missing)[:3]}")
+    if differing := set(model.state_dict()) ^ set(state):
+        raise ModelDamaged(
+            f"{path} lacks tensors of its architecture, or has others: {sorted(differing)[:3]}"
+        )
     model.load_state_dict(state, assign=True)
-    model.model.rotary_emb = type(model.model.rotary_emb)(model.config)  # its buffer is not in the file
+    rotary = type(model.model.rotary_emb)(config)  # its frequencies are not in the file
+    for tensor in reader.tensors:
+        if tensor.name == FREQUENCIES:
+            rotary.inv_freq /= torch.from_numpy(_values(tensor).copy())
+    model.model.rotary_emb = rotary
     model.tie_weights()
     return model.requires_grad_(False).eval()
 
@@ -159,57 +172,61 @@ def _said(reader: Any, key: str, kind: type, default: Any = None) -> Any:
     return default if field is None else kind(field.contents())
 
 
-def _config(reader: Any, path: Path) -> Any:
-    from transformers import LlamaConfig
-
-    said = _said(reader, "general.architecture", str)
-    if said != ARCHITECTURE:
-        hint = f"the graph token is trained through the {ARCHITECTURE} architecture"
+def _architecture(reader: Any, path: Path) -> str:
+    said: str = _said(reader, "general.architecture", str)
+    if said not in ARCHITECTURES:
+        hint = f"the graph token is trained through {' and '.join(ARCHITECTURES.values())} models"
         raise ModelError(f"{path.name} is a {said} model", hint=hint)
-    names = {tensor.name for tensor in reader.tensors}
-    if "rope_freqs.weight" in names or f"{said}.rope.scaling.type" in reader.fields:
-        raise ModelError(f"{path.name} scales its rotary positions, which is not read here")
+    if _said(reader, f"{said}.rope.scaling.type", str, "none") != "none":
+        raise ModelError(f"{path.name} scales its rotary positions in a way that is not read here")
+    return said
+
+
+def _config(reader: Any, said: str, path: Path) -> dict[str, Any]:
     heads = _said(reader, f"{said}.attention.head_count", int)
     hidden = _said(reader, f"{said}.embedding_length", int)
-    embeddings = next(one for one in reader.tensors if one.name == "token_embd.weight")
-    return LlamaConfig(
-        vocab_size=int(embeddings.shape[1]),
-        hidden_size=hidden,
-        intermediate_size=_said(reader, f"{said}.feed_forward_length", int),
-        num_hidden_layers=_said(reader, f"{said}.block_count", int),
-        num_attention_heads=heads,
-        num_key_value_heads=_said(reader, f"{said}.attention.head_count_kv", int, heads),
-        head_dim=_said(reader, f"{said}.rope.dimension_count", int, hidden // heads),
-        max_position_embeddings=_said(reader, f"{said}.context_length", int),
-        rms_norm_eps=_said(reader, f"{said}.attention.layer_norm_rms_epsilon", float),
-        rope_parameters={
-            "rope_type": "default",
-            "rope_theta": _said(reader, f"{said}.rope.freq_base", float, 10_000.0),
-        },
-        tie_word_embeddings="output.weight" not in names,
-        attention_bias="blk.0.attn_q.bias" in names,
-    )
+    tables = {tensor.name: tensor for tensor in reader.tensors if not _LAYER.fullmatch(tensor.name)}
+    if "token_embd.weight" not in tables:
+        raise ModelDamaged(f"{path} has no table of tokens")
+    rope = {
+        "rope_type": "default",
+        "rope_theta": _said(reader, f"{said}.rope.freq_base", float, 10_000.0),
+    }
+    return {
+        "vocab_size": int(tables["token_embd.weight"].shape[1]),
+        "hidden_size": hidden,
+        "intermediate_size": _said(reader, f"{said}.feed_forward_length", int),
+        "num_hidden_layers": _said(reader, f"{said}.block_count", int),
+        "num_attention_heads": heads,
+        "num_key_value_heads": _said(reader, f"{said}.attention.head_count_kv", int, heads),
+        "head_dim": _said(reader, f"{said}.attention.key_length", int, hidden // heads),
+        "max_position_embeddings": _said(reader, f"{said}.context_length", int),
+        "rms_norm_eps": _said(reader, f"{said}.attention.layer_norm_rms_epsilon", float),
+        "rope_parameters": rope,
+        "tie_word_embeddings": "output.weight" not in tables,
+        "attention_bias": False,
+    }
 
 
-def _state(reader: Any, config: Any) -> dict[str, torch.Tensor]:
+def _state(reader: Any, said: str, config: Any) -> dict[str, torch.Tensor]:
     """The tensors by the names of transformers."""
     import torch
 
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     state = {}
     for tensor in reader.tensors:
+        stem, layer = tensor.name.removesuffix(".weight"), _LAYER.fullmatch(tensor.name)
+        if tensor.name == FREQUENCIES:
+            continue
         values = _values(tensor)
-        stem = tensor.name.removesuffix(".weight")
-        if layer := _LAYER.fullmatch(tensor.name):
-            if layer[2] not in LAYER_TENSORS:
-                raise ModelError(f"the tensor {tensor.name} is not one of the Llama architecture")
+        if layer and layer[2] in LAYER_TENSORS:
             name = f"model.layers.{layer[1]}.{LAYER_TENSORS[layer[2]]}.weight"
-            if layer[2] in heads:
+            if layer[2] in heads and said in INTERLEAVED:
                 values = unpermuted(values, heads[layer[2]])
         elif stem in TENSORS:
             name = f"{TENSORS[stem]}.weight"
         else:
-            raise ModelError(f"the tensor {tensor.name} is not one of the Llama architecture")
+            raise ModelError(f"the tensor {tensor.name} is not one of {said}'s")
         state[name] = torch.from_numpy(np.ascontiguousarray(values))
     return state
 

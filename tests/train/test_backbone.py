@@ -48,8 +48,27 @@ def _distances(file: Path, served: Path) -> tuple[float, float]:
     return largest, float(np.mean(divergences))
 
 
-def test_it_gives_the_logits_of_llama_cpp(tiny: Path) -> None:
-    largest, divergence = _distances(tiny, tiny)
+def _norms(seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    names = (f"blk.{layer}.attn_{part}_norm.weight" for layer in range(tiny_llama.LAYERS) for part in "qk")
+    return {name: rng.normal(1, 0.2, tiny_llama.HEAD).astype(np.float32) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "more"),
+    [
+        ("llama", {}),
+        ("llama", {"rope_freqs.weight": np.array([1, 1, 4, 8], np.float32)}),  # as Llama 3.1 has them
+        ("llama", {"output.weight": np.random.default_rng(5).normal(0, 0.3, (262, 32)).astype(np.float32)}),
+        ("qwen3", _norms(6)),
+    ],
+    ids=["llama", "frequencies", "untied", "qwen3"],
+)
+def test_it_gives_the_logits_of_llama_cpp(
+    tmp_path: Path, architecture: str, more: dict[str, np.ndarray]
+) -> None:
+    file = tiny_llama.write(tmp_path / "tiny.gguf", architecture=architecture, **more)
+    largest, divergence = _distances(file, file)
     assert largest < 0.05  # llama.cpp keeps keys and values as float16
     assert divergence < 1e-4
 
@@ -113,6 +132,3 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         backbone.frozen(tmp_path / "bad.gguf")
     with pytest.raises(ModelError, match="is a gemma3 model"):
         backbone.frozen(tiny_llama.write(tmp_path / "g.gguf", architecture="gemma3"))
-    scaled = {"rope_freqs.weight": np.ones(4, np.float32)}
-    with pytest.raises(ModelError, match="scales its rotary positions"):
-        backbone.frozen(tiny_llama.write(tmp_path / "s.gguf", **scaled))
