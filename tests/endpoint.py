@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -128,9 +128,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_pieces(self, pieces: Iterator[bytes]) -> None:
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for data in pieces:
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
-            self.wfile.flush()
+        try:
+            for data in pieces:
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+                self.wfile.flush()
+        finally:
+            if isinstance(pieces, Generator):
+                pieces.close()  # it may tell that nobody listens any more
         self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, *args: object) -> None:

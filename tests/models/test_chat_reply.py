@@ -31,6 +31,7 @@ def read(*events: bytes) -> tuple[Reply, list[str]]:
         (b"data: a\n\n", [b"a"]),
         (b"data:a\r\n\r\ndata:  b\r\r", [b"a", b" b"]),
         (b"data: a\ndata: b\n\n", [b"a\nb"]),
+        (b"data: a\r\n\ndata: b\r\r\n", [b"a", b"b"]),
         (b"data\n\n", [b""]),
         (b": keep alive\n\nevent: x\nid: 7\nretry: 3\ndata: a\n\n\n\n", [b"a"]),
         (b"database: a\n\n", []),

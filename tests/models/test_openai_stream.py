@@ -277,6 +277,14 @@ def test_an_error_among_the_events_is_told_in_the_endpoints_words(start: Start) 
     assert (told, len(endpoint.requests)) == (["Os"], 1)
 
 
+def test_an_option_refused_after_the_first_piece_is_not_asked_about_again(start: Start) -> None:
+    told: list[str] = []
+    option = {"error": {"message": "temperature is not supported", "code": 400}}
+    endpoint, backbone = start([streamed([piece("Os"), event(option)]), written("Rome")])
+    assert "broke off" in str(failure(backbone, told))
+    assert (told, len(endpoint.requests)) == (["Os"], 1)
+
+
 def test_an_error_before_the_first_piece_is_one_like_any_other(start: Start, waits: list[float]) -> None:
     told: list[str] = []
     busy = streamed([event({"error": {"message": "busy", "code": 503}})])
@@ -335,6 +343,27 @@ def test_what_the_told_raise_is_raised_and_nothing_is_repeated(start: Start, err
     assert caught.value is error
     assert backbone.complete(ASK, max_tokens=5, on_text=lambda text: None).text == "Oslo"
     assert len(endpoint.requests) == 2
+
+
+def test_a_stream_that_nobody_hears_is_closed_at_once(start: Start) -> None:
+    """Though the error, which holds all that led to it, is still at hand."""
+    closed = threading.Event()
+
+    def endless() -> Iterator[bytes]:
+        try:
+            while True:
+                yield piece("a")
+        finally:
+            closed.set()
+
+    def tell(text: str) -> None:
+        raise KeyError(text)
+
+    _, backbone = start([streamed(endless())])
+    with pytest.raises(KeyError) as caught:
+        backbone.complete(ASK, max_tokens=5, on_text=tell)
+    assert closed.wait(10)
+    assert caught.value.__traceback__ is not None
 
 
 def test_a_backbone_that_is_closed_while_it_is_told_stops(start: Start) -> None:
