@@ -430,11 +430,16 @@ def verify(file: Path, as_json: bool) -> int:
 @click.option(
     "--haystack", type=int, metavar="N", help="Of longmemeval: ask among N sessions of other questions."
 )
+@click.option("--answers", is_flag=True, help="Answer the questions too, without a model, and with --llm.")
+@click.option("--llm", metavar="MODEL", help="With --answers: a GGUF file or openai:NAME that answers.")
+@click.option("--graph", metavar="FOLDER", help="With --llm: the graph encoder whose token it reads too.")
+@click.option("--judge", metavar="MODEL", help="With --answers: a GGUF file or openai:NAME that judges them.")
+@click.option("--judgings", type=int, metavar="N", help="Times each answer is judged: 10, of a GGUF file 1.")
 @click.option("--json", is_flag=True, help="Print the report as JSON.")
 def bench(name: str, data: Path | None, **options: Any) -> int:
     """Run the benchmark NAME on data of yours, and print its tables.
 
-    NAME is locomo, longmemeval, factconsolidation or beam.
+    NAME is locomo, longmemeval, factconsolidation, beam, or talks, which comes with its data.
     """
     from memdb.serve.benching import find_bench
 
