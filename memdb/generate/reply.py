@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from memdb.errors import ModelError
-from memdb.language.cleaning import storable
-from memdb.models.ports import Completion
+from memdb.models.ports import Completion, valid_unicode
 
 _ANSWER: Final = re.compile(r'"answer"\s*:\s*"')
 _OPENING: Final = re.compile(r"\{")
@@ -48,7 +47,7 @@ def read_reply(completion: Completion) -> Reply:
 
 def shown(text: str) -> str:
     """A model's text without control characters, lines apart: it may repeat what a stranger wrote."""
-    return _UNSHOWN.sub("", storable(text)).strip()
+    return _UNSHOWN.sub("", valid_unicode(text)).strip()
 
 
 def _last_object(text: str) -> Reply | None:
