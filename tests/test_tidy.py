@@ -38,7 +38,7 @@ FENCES = {
     "onnxruntime": ("models/onnx.py",),
     "tokenizers": ("models/onnx.py", "train/"),
     "llama_cpp": ("models/llama",),
-    "gguf": ("models/gguf_file.py",),
+    "gguf": ("models/gguf_file.py", "train/backbone.py"),
     "jinja2": ("models/chat_template.py",),
     "torch": ("generate/graph_token.py", "models/export.py", "train/"),
     "torch_geometric": ("generate/graph_token.py", "train/"),

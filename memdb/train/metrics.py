@@ -18,3 +18,11 @@ def auroc(scores: Sequence[float], positive: Sequence[bool]) -> float:
     below = [score for score, one in zip(scores, positive, strict=True) if not one]
     won = sum((a > b) + (a == b) / 2 for a in above for b in below)
     return won / (len(above) * len(below))
+
+
+def wilson(successes: int, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927)."""
+    share, square = successes / count, z * z
+    middle = (share + square / (2 * count)) / (1 + square / count)
+    reach = z * math.sqrt(share * (1 - share) / count + square / (4 * count**2)) / (1 + square / count)
+    return middle - reach, middle + reach
