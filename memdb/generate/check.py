@@ -26,7 +26,8 @@ _ENDS: Final = (
 )
 _NONE: Final = re.compile(
     r"\W*(?:(?:there (?:is|are|was) |i have |i find )?(?:no|insufficient|not enough) (?:relevant )?"
-    rf"(?:information|info|mention|evidence|data|record|details?|memory)\b(?=\W*\Z|\s(?:is|was|are|available|found"
+    rf"(?:information|info|mention|evidence|data|record|details?|memory)\b(?=\W*\Z|\s(?:is|was|are"
+    rf"|available|found"
     r"|provided|given|about|on|of|for|regarding|in|to|that|here|as|whether)\b)"
     rf"|no answer(?: (?:is|was|can be))?(?: (?:available|found|given|held))?{_ENDS}"
     rf"|(?:(?:it|this|that|[\w' ]{{1,60}}) (?:is|was|are|were)(?: not|n['’]t) |not )"
