@@ -13,7 +13,8 @@ MOST_CHARS: Final = 400  # of a question that are read
 _BE: Final = r"(?:is|was|are|were|will\sbe)"
 _WHAT: Final = r"(?:what|which)"
 _PLACES: Final = (
-    "city|cities|country|countries|town|place|state|village|island|venue|location|restaurant|region|continent"
+    "city|cities|country|countries|town|place|state|village|island|venue|location|restaurant|region"
+    "|continent"
     "|street"
 )
 _AMOUNTS: Final = (
@@ -28,16 +29,17 @@ _KINDS: Final[tuple[tuple[Kind, re.Pattern[str]], ...]] = tuple(
     for kind, pattern in (
         (
             "who is",
-            rf"who(?:['’]s|\s{_BE})\s(?!the\b|my\b|a\b|\w{{1,30}}['’]s\b)[\w'’-]{{1,40}}"
-            r"(?:\s[\w'’-]{1,40})?\W*\Z",
+            rf"who(?:['’]s|\s{_BE})\s(?!the\b|my\b|a\b"
+            rf"|\w{{1,30}}['’]s\b)[\w'’-]{{1,40}}(?:\s[\w'’-]{{1,40}})?\W*\Z",
         ),
         ("when", rf"when\b|{_WHAT}\s(?:exact\s|{_BE}\sthe\s)?(?:dates?|days?|months?|years?|weeks?)\b"),
         ("how long", r"how\s(?:long|often|frequently)\b"),
         (
             "how many",
             r"how\s(?:many|much|old|far|tall|big|large|heavy|high|deep|wide|fast|powerful|expensive"
-            rf"|late|early)\b|what\stime\b|{_WHAT}\s(?:{_AMOUNTS})\b"
-            rf"|what(?:['’]s|\s{_BE})\s(?:the|his|her|their|its|\w{{1,30}}['’]s)"
+            r"|late|early)\b"
+            rf"|what\stime\b|{_WHAT}\s(?:{_AMOUNTS})\b|what(?:['’]s|\s{_BE})\s(?:the|his|her|their"
+            rf"|its|\w{{1,30}}['’]s)"
             rf"\s(?:[\w-]{{1,30}}\s)?(?:{_AMOUNTS})\b",
         ),
         ("where", rf"where\b|{_WHAT}\s(?:{_PLACES})\b"),
@@ -60,8 +62,8 @@ def kind_of(question: str) -> Kind:
 
 
 _SEVERAL: Final = re.compile(
-    rf"\b{_WHAT}\s(?:(?:kinds?|types?|sorts?)\sof\s)?(?:[\w-]{{1,30}}\s)?"
-    r"(?!does\b|was\b|is\b|has\b)[\w-]{2,30}(?<![su'])s\b"
+    rf"\b{_WHAT}\s(?:(?:kinds?|types?|sorts?)\sof\s)?(?:[\w-]{{1,30}}\s)?(?!does\b|was\b|is\b"
+    rf"|has\b)[\w-]{{2,30}}(?<![su'])s\b"
     rf"|\b{_WHAT}\s(?:all|are|were)\b|\ball\sthe\b|\bwhat\selse\b"
 )
 

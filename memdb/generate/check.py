@@ -27,7 +27,8 @@ _ENDS: Final = (
 _NONE: Final = re.compile(
     r"\W*(?:(?:there (?:is|are|was) |i have |i find )?(?:no|insufficient|not enough) (?:relevant )?"
     rf"(?:information|info|mention|evidence|data|record|details?|memory)\b(?=\W*\Z|\s(?:is|was|are"
-    r"|available|found|provided|given|about|on|of|for|regarding|in|to|that|here|as|whether)\b)"
+    rf"|available|found"
+    r"|provided|given|about|on|of|for|regarding|in|to|that|here|as|whether)\b)"
     rf"|no answer(?: (?:is|was|can be))?(?: (?:available|found|given|held))?{_ENDS}"
     rf"|(?:(?:it|this|that|[\w' ]{{1,60}}) (?:is|was|are|were)(?: not|n['’]t) |not )"
     rf"(?:mentioned|available|specified|stated|known|provided|given|recorded){_ENDS}"

@@ -24,13 +24,16 @@ _CALLED: Final = re.compile(
 _QUOTED: Final = re.compile(r"[\"“«]([^\"“”«»\n]{1,80})[\"”»]")
 _NUMBER_WORDS: Final = (
     r"(?:\d(?:[\d.,:]{0,20}\d)?(?:\s?[ap]\.?m\b\.?)?|one|two|three|four|five|six|seven|eight|nine"
-    r"|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty"
-    r"|fifty|sixty|seventy|eighty|ninety|a\shundred|a\sdozen|a\scouple\sof|several|hundreds\sof)"
-    r"(?:-(?:one|two|three|four|five|six|seven|eight|nine))?"
+    r"|ten|eleven|twelve|thirteen"
+    r"|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy"
+    r"|eighty|ninety"
+    r"|a\shundred|a\sdozen|a\scouple\sof|several|hundreds\sof)(?:-(?:one|two|three|four|five|six"
+    r"|seven|eight|nine))?"
 )
 _UNITLESS: Final = (
-    "and|or|of|for|in|on|at|to|with|from|is|are|was|were|the|that|but|by|so|off|up|down|over|as|this|last"
-    "|next|per|it|i|he|she|we|they|if|when|because|about|ago|before|after"
+    "and|or|of|for|in|on|at|to|with|from|is|are|was|were|the|that|but|by|so|off|up|down|over|as"
+    "|this|last|next|per|it|i"
+    "|he|she|we|they|if|when|because|about|ago|before|after"
 )
 _NUMBER: Final = re.compile(
     rf"(?:[$€£]\s?)?\b{_NUMBER_WORDS}(?![\w])(?:[%°]|\s(?:euros?|dollars?|pounds?|years?\sold)"
@@ -38,31 +41,35 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE,
 )
 _SPAN_OF_TIME: Final = re.compile(
-    rf"\b(?:(?:about|around|almost|nearly|over)\s)?(?:{_NUMBER_WORDS}|an?|a\sfew|many|every|once\san?"
-    r"|twice\san?)"
+    rf"\b(?:(?:about|around|almost|nearly|over)\s)?(?:{_NUMBER_WORDS}|an?|a\sfew|many|every"
+    rf"|once\san?|twice\san?)"
     r"(?:\sto\s\w{1,20})?[-\s](?:second|minute|hour|day|night|week|weekend|month|year|decade|monday"
-    r"|tuesday|wednesday|thursday|friday|saturday|sunday|morning|evening)s?\b|\bsince\s\w{1,20}(?:\s\d{4})?",
+    r"|tuesday|wednesday"
+    r"|thursday|friday|saturday|sunday|morning|evening)s?\b|\bsince\s\w{1,20}(?:\s\d{4})?",
     re.IGNORECASE,
 )
 _KIN: Final = re.compile(
-    r"\b(my|our|his|her|their)\s((?:[a-z]{1,20}\s)?(?:mother|mum|mom|father|dad|sister|brother|wife|husband"
-    r"|son|daughter|aunt|uncle|cousin|grandmother|grandfather|grandma|grandpa|partner|girlfriend|boyfriend"
-    r"|friend|boss|neighbou?r|teacher|colleague|doctor|niece|nephew|parents|kids|children|team|coach))\b",
+    r"\b(my|our|his|her|their)\s((?:[a-z]{1,20}\s)?(?:mother|mum|mom|father|dad|sister|brother|wife"
+    r"|husband|son|daughter"
+    r"|aunt|uncle|cousin|grandmother|grandfather|grandma|grandpa|partner|girlfriend|boyfriend"
+    r"|friend|boss|neighbou?r"
+    r"|teacher|colleague|doctor|niece|nephew|parents|kids|children|team|coach))\b",
     re.IGNORECASE,
 )
 _PLACE: Final = re.compile(
-    r"\b(?:in|at|on|behind|under|underneath|near|inside|outside|beside|next\sto|above|over|between|into|from"
-    r"|to|by)\s"
-    r"(?:the|a|an|my|our|his|her|their|its|[A-Z])[\w'’]{0,30}(?:\s(?!(?:and|but|so|because|when|while|who"
-    r"|which|that|to|is|was|were|are|i|we|he|she|they|it|with|for|at|in|on|by)\b)[\w'’-]{1,30}){0,5}",
+    r"\b(?:in|at|on|behind|under|underneath|near|inside|outside|beside|next\sto|above|over|between"
+    r"|into|from|to|by)\s"
+    r"(?:the|a|an|my|our|his|her|their|its|[A-Z])[\w'’]{0,30}(?:\s(?!(?:and|but|so|because|when"
+    r"|while|who|which|that|to"
+    r"|is|was|were|are|i|we|he|she|they|it|with|for|at|in|on|by)\b)[\w'’-]{1,30}){0,5}",
     re.IGNORECASE,
 )
 _REASON: Final = re.compile(
     r"\b(?:because(?:\sof)?|since(?!\s\d)|due\sto|thanks\sto|so\sthat)\s|\bin\sorder\sto\s", re.IGNORECASE
 )
 _CLAUSE: Final = re.compile(
-    r"[,;:—]\s|\s[–-]\s|\s(?:but|so|because|although|while|when)\s"
-    r"|\sand\s(?=(?:i|we|he|she|they|it|then|now)\b)",
+    r"[,;:—]\s|\s[–-]\s|\s(?:but|so|because|although|while|when)\s|\sand\s(?=(?:i|we|he|she|they|it"
+    r"|then|now)\b)",
     re.IGNORECASE,
 )
 _YES: Final = re.compile(r"\W{0,9}(?:yes|yeah|yep|yup|sure|of course|definitely|absolutely)\b", re.IGNORECASE)

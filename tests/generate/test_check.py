@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memdb.activate.working_memory import Serialised, estimated_tokens, serialised
+from memdb.activate.working_memory import estimated_tokens, serialised
 from memdb.generate.check import NO_ANSWER, checked, cited, says_none
 from memdb.records import Evidence, Interval, Message, Query, Trace, Triple, Unit, WorkingMemory
 
@@ -28,7 +28,7 @@ def evidence(rank: int, speaker: str, text: str, *, said_at: str | None = None, 
 
 
 MOVED = Unit(fact_text="Ines moved to Porto.", triple=Triple("Ines", "moved to", "Porto"), first=0, last=0)
-TOLD_EVIDENCE = (
+EVIDENCE = (
     evidence(
         1,
         "Ines",
@@ -41,15 +41,14 @@ TOLD_EVIDENCE = (
 )
 
 
-def told() -> Serialised:
-    return serialised(WorkingMemory(query=Query(text="?"), evidence=TOLD_EVIDENCE), 2_000, estimated_tokens)
+TOLD = serialised(WorkingMemory(query=Query(text="?"), evidence=EVIDENCE), 2_000, estimated_tokens)
 
 
 # --- labels
 
 
 def test_labels_stand_for_the_evidence_they_name() -> None:
-    found = cited("MU2 says so, F1 too, as does MU2; MU7 and F9 do not; MUX, FM1 and xMU1 are none.", told())
+    found = cited("MU2 says so, F1 too, as does MU2; MU7 and F9 do not; MUX, FM1 and xMU1 are none.", TOLD)
     assert [(one.label, one.rank, [message.id for message in one.source]) for one in found.citations] == [
         ("MU2", 2, ["m2"]),
         ("F1", 1, ["m1"]),
@@ -57,10 +56,10 @@ def test_labels_stand_for_the_evidence_they_name() -> None:
     assert found.unknown == ("MU7", "F9")
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.text())
 def test_any_text_has_labels_that_exist_or_not(text: str) -> None:
-    found = cited(text, told())
+    found = cited(text, TOLD)
     assert {one.label for one in found.citations} <= {"MU1", "MU2", "F1"}
     assert not {"MU1", "MU2", "F1"} & set(found.unknown)
 
@@ -69,7 +68,7 @@ def test_any_text_has_labels_that_exist_or_not(text: str) -> None:
 
 
 def supported(answer: str, question: str = "Where does Ines live?", *, cites: bool = True) -> list[bool]:
-    return [one.supported for one in checked(answer, question, told(), (), cites=cites)]
+    return [one.supported for one in checked(answer, question, TOLD, (), cites=cites)]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,7 @@ def test_what_nobody_said_is_not(answer: str) -> None:
 
 def test_each_sentence_is_checked_by_itself() -> None:
     answer = "Ines moved to Porto. She bought a castle in Rome. Yes."
-    assert [one.text for one in checked(answer, "Where?", told(), (), cites=True)] == [
+    assert [one.text for one in checked(answer, "Where?", TOLD, (), cites=True)] == [
         "Ines moved to Porto.",
         "She bought a castle in Rome.",
         "Yes.",
@@ -134,7 +133,7 @@ def test_what_a_trace_tells_is_said() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.text(), st.text())
 def test_any_answer_can_be_checked(answer: str, question: str) -> None:
-    found = checked(answer, question, told(), (), cites=True)
+    found = checked(answer, question, TOLD, (), cites=True)
     assert found
     assert all(one.text in answer for one in found)
 
@@ -216,7 +215,7 @@ def test_real_answers_that_begin_alike(answer: str) -> None:
 
 @pytest.mark.parametrize("seed", [" ", "a ", "no ", "not ", "it is ", "' ", "I do not ", "the memory "])
 def test_long_repetition(seed: str) -> None:
-    text = seed * (100_000 // len(seed))
+    text = seed * (30_000 // len(seed))
     says_none(text)
-    cited(text, told())
-    checked(text, text, told(), (), cites=True)
+    cited(text, TOLD)
+    checked(text, text, TOLD, (), cites=True)

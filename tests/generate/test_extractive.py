@@ -275,8 +275,9 @@ def test_any_text_is_legal(question: str, said: list[tuple[str, str]]) -> None:
         )
         for rank, (speaker, text) in enumerate(said, 1)
     ]
-    found = extract(Query(text=question), told(*pieces), OverlapReranker())
-    assert (found is None) == (not told(*pieces).units)
+    memory = told(*pieces)
+    found = extract(Query(text=question), memory, OverlapReranker())
+    assert (found is None) == (not memory.units)
     if found is not None:
         assert found.text.isprintable()
         assert len(found.text) <= MOST_CHARS + 1
@@ -292,8 +293,8 @@ def test_any_text_is_legal(question: str, said: list[tuple[str, str]]) -> None:
 )  # fmt: skip
 def test_long_repetition(seed: str) -> None:
     """Each must simply come back."""
-    text = seed * (100_000 // len(seed))
-    one = Evidence(rank=1, score=1.0, text=text, speaker="Ana", session="s", source=())
+    text = seed * (30_000 // len(seed))
+    one = told(Evidence(rank=1, score=1.0, text=text, speaker="Ana", session="s", source=()))
     for question in (
         "When?",
         "Where?",
@@ -305,6 +306,6 @@ def test_long_repetition(seed: str) -> None:
         "Is it?",
         text,
     ):
-        found = extract(Query(text=question), told(one), None)
+        found = extract(Query(text=question), one, None)
         assert found is not None
         assert len(found.text) <= MOST_CHARS + 1
