@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 BETAS: Final = (0.9, 0.95)
 LEAST_RATE: Final = 5e-6  # where the cosine ends
-PADDED_TO: Final = 16  # tokens: sequences are of few lengths
+PADDED_TO: Final = 32  # tokens: sequences are of few lengths
 CHECKPOINT_STEPS: Final = 50
 CARD_POINTS: Final = 100  # of the training loss
 SPREAD_OVER: Final = 1024  # examples
@@ -84,7 +84,7 @@ RECIPES: Final = {
     "llama-3.1-8b": Recipe(shape=FULL_SIZE),
     "smollm2-135m": Recipe(
         shape=msgspec.structs.replace(CPU_SIZE, projector_hidden=1024, activation="gelu"),
-        rate=1e-3, batch=4, accumulation=1, epochs=1, warm_up_epochs=0.05, checkpointing=False,
+        rate=2e-3, batch=4, accumulation=1, epochs=1, warm_up_epochs=0.05, checkpointing=False,
     ),
 }  # fmt: skip
 

@@ -1,16 +1,15 @@
 """Small made-up worlds for the graph token: graphs whose answer the text does not hold.
 
 A question has one right answer among four, which it names itself. The text shows only the names of the
-relations, so that what is right can be read from the graph alone. Wrong answers are, where there are any,
-values of the same kind that the graph holds elsewhere: of another relation of the same person, of the other
-end of a path, or of another person.
+relations, so that what is right can be read from the graph alone. In a share of the worlds other answers
+stand in the graph too, with other people or by other relations; in the rest the right one is the only one.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,13 +24,13 @@ LEAST_FACTS: Final = 3
 MOST_FACTS: Final = 10
 OPTIONS: Final = 4
 NO_REASON: Final = "…"  # what the prompt shows for a reason: what a reason would say, the graph holds
-CONTESTED: Final = 0.25  # share of worlds in which another holder is sure to have the asked relation
+CONTESTED: Final = 0.25  # share of worlds with other values of the answer's kind
 TRAINED_WORDINGS: Final = 2  # the first of each question; the rest are for the test alone
 HELD_OUT_SHARE: Final = 5  # one in so many pairs of a person and an answer is never asked in training
 
 PEOPLE: Final = FIRST_NAMES[::6]
 VALUES: Final = {
-    "city": "Oslo Rome Lima Cairo Paris Tokyo".split(),
+    "city": "Oslo Rome Lima Cairo".split(),
     "company": "Orbit Falcon Summit Harvest Beacon Atlas".split(),
     "job": "baker nurse pilot teacher lawyer farmer".split(),
     "instrument": "piano violin guitar flute drums trumpet".split(),
@@ -62,30 +61,22 @@ ASKED: Final = (
         ("Where does {} live?", "In which city is {}'s home?", "{} has a flat in which town?"),
     ),
     Asked(
-        ("works as a",),
-        ("What is {}'s job?", "What does {} work as?", "How does {} earn a living?"),
-    ),
-    Asked(
-        ("plays the",),
-        ("Which instrument does {} play?", "What does {} play?", "On what does {} make music?"),
-    ),
-    Asked(
         ("works at", "is in"),
         ("Where is {}'s company?", "In which city does {} work?", "To which town does {} go to work?"),
     ),
     Asked(
-        ("has the sister", "works as a"),
+        ("has the sister", "lives in"),
         (
-            "What is the job of {}'s sister?",
-            "What does {}'s sister work as?",
-            "How does {}'s sister earn?",
+            "Where does {}'s sister live?",
+            "In which city is {}'s sister?",
+            "Where is {}'s sister at home?",
         ),
     ),
 )
 
 
 class World(NamedTuple):
-    """An example that asks over `hops` relations, `contested` where another holder has the last one too."""
+    """An example that asks over `hops` relations, `contested` where something else is in a city too."""
 
     example: Example
     person: str
@@ -95,7 +86,9 @@ class World(NamedTuple):
     contested: bool
 
 
-def worlds(seed: str, *, held_out: bool, wordings: tuple[int, ...] = (0, 1)) -> Iterator[World]:
+def worlds(
+    seed: str, *, held_out: bool, wordings: Sequence[int] = range(TRAINED_WORDINGS)
+) -> Iterator[World]:
     """Worlds without end, the same for the same seed. With `held_out`, those whose person and answer are a
     pair that is never asked in training; without, all others. Each is worded by one of `wordings`.
     """
@@ -108,7 +101,7 @@ def worlds(seed: str, *, held_out: bool, wordings: tuple[int, ...] = (0, 1)) -> 
             yield made[0]
 
 
-def _world(draw: random.Random, wordings: tuple[int, ...], case: str) -> tuple[World, bool] | None:
+def _world(draw: random.Random, wordings: Sequence[int], case: str) -> tuple[World, bool] | None:
     asked = draw.choice(ASKED)
     person, *others = draw.sample(PEOPLE, 4)
     facts, at = list[Triple](), person
@@ -136,38 +129,45 @@ def _world(draw: random.Random, wordings: tuple[int, ...], case: str) -> tuple[W
         graph=graph,
         target=target(NO_REASON, answer),
     )
-    same = sum(fact.predicate == asked.path[-1] for fact in facts) > 1
     held = sum(map(ord, person + answer)) % HELD_OUT_SHARE == 0
-    return World(example, person, answer, tuple(options), len(asked.path), same), held
+    return World(example, person, answer, tuple(options), len(asked.path), contested), held
 
 
 def _others(
     draw: random.Random, facts: list[Triple], people: tuple[str, ...], contested: bool
 ) -> list[Triple]:
-    """Facts beside those of the path: of the same person, and of others; no relation of a thing twice."""
-    taken = {(fact.subject, fact.predicate) for fact in facts}
-    more = list[Triple]()
-    last = facts[-1]
-    if contested and last.predicate != "is in":
-        other = people[1] if len(facts) == 1 else people[0]
-        more.append(Triple(other, last.predicate, _other_value(draw, KINDS[last.predicate], last.object)))
-        taken.add((other, last.predicate))
-    barred = {last.predicate} if not contested else set()
+    """Facts beside those of the path: of the same person, and of others; no relation of a thing twice.
+
+    Only where it is contested are values of the answer's kind among them.
+    """
+    answer, kind = facts[-1].object, KINDS[facts[-1].predicate]
     free = [
         (holder, relation)
         for holder in people
-        for relation in KINDS
-        if KINDS[relation] != "person"
-        and relation != "is in"
-        and relation not in barred
-        and (holder, relation) not in taken
+        for relation, leads_to in KINDS.items()
+        if leads_to not in ("person", kind) and all(one[:2] != (holder, relation) for one in _parts(facts))
     ]
     draw.shuffle(free)
     free.sort(key=lambda pair: pair[0] != people[0] and draw.random() < 0.5)
-    wanted = draw.randint(LEAST_FACTS, MOST_FACTS) - len(facts) - len(more)
-    for holder, relation in free[: max(0, wanted)]:
-        more.append(Triple(holder, relation, _other_value(draw, KINDS[relation], last.object)))
-    return more
+    rivals = [
+        (holder, relation)
+        for holder in people
+        for relation, leads_to in KINDS.items()
+        if leads_to == kind
+        and relation != "is in"
+        and (holder, relation, answer) not in _parts(facts)
+        and holder not in (one[2] for one in _parts(facts))
+    ]
+    some = draw.sample(rivals, draw.randint(1, 2)) if contested else []
+    wanted = max(0, draw.randint(LEAST_FACTS, MOST_FACTS) - len(facts) - len(some))
+    return [
+        Triple(holder, relation, _other_value(draw, KINDS[relation], answer))
+        for holder, relation in [*some, *free[:wanted]]
+    ]
+
+
+def _parts(facts: list[Triple]) -> list[tuple[str, str, str]]:
+    return [(fact.subject, fact.predicate, fact.object) for fact in facts]
 
 
 def _other_value(draw: random.Random, kind: str, than: str) -> str:

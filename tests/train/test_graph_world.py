@@ -11,11 +11,13 @@ from memdb.generate.answer_prompt import answer_turns
 from memdb.models.fakes import HashEncoder, HashGraphEncoder, ScriptedEmbeddingBackbone
 from memdb.train import graph_trial
 from memdb.train.graph_world import (
+    ASKED,
     HELD_OUT_SHARE,
     KINDS,
     LEAST_FACTS,
     MOST_FACTS,
     OPTIONS,
+    TRAINED_WORDINGS,
     VALUES,
     World,
     worlds,
@@ -61,12 +63,12 @@ def test_the_question_names_the_answer_among_four() -> None:
     assert all(option in world.example.question for world in SOME for option in world.options)
 
 
-def test_values_of_the_same_kind_tempt() -> None:
+def test_values_of_the_same_kind_stand_where_it_is_contested_alone() -> None:
     for world in SOME:
-        kind = next(kind for kind, values in VALUES.items() if world.answer in values)
-        rivals = {value for _, relation, value in _edges(world) if KINDS[relation] == kind} - {world.answer}
-        assert len(rivals & set(world.options)) == min(len(rivals), OPTIONS - 1)
-    assert sum(world.contested for world in SOME) > len(SOME) / 8
+        rivals = {value for _, relation, value in _edges(world) if KINDS[relation] == "city"} - {world.answer}
+        assert bool(rivals) == world.contested
+        assert rivals <= set(world.options)
+    assert len(SOME) / 8 < sum(world.contested for world in SOME) < len(SOME) / 2
 
 
 def test_a_holder_has_a_relation_once() -> None:
@@ -90,11 +92,12 @@ def test_the_same_seed_makes_the_same_worlds() -> None:
 
 
 def test_only_the_chosen_wordings_are_used() -> None:
-    third = [world.example.question for world in islice(worlds("w", held_out=False, wordings=(2,)), 60)]
-    trained = [world.example.question for world in SOME]
-    openings = {" ".join(question.split()[:2]) for question in trained}
-    assert not {question for question in third if question.startswith("Where does")}
-    assert "How does" not in openings
+    def asked(some: list[World]) -> set[str]:
+        return {world.example.question.partition("?")[0].replace(world.person, "{}") + "?" for world in some}
+
+    assert asked(SOME) == {wording for kind in ASKED for wording in kind.wordings[:TRAINED_WORDINGS]}
+    third = list(islice(worlds("w", held_out=False, wordings=(2,)), 60))
+    assert asked(third) == {kind.wordings[2] for kind in ASKED}
 
 
 def test_a_trial_asks_with_its_own_token_without_one_and_with_anothers() -> None:
