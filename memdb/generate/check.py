@@ -64,8 +64,9 @@ def cited(text: str, told: Serialised) -> Cited:
 
 
 def says_none(answer: str) -> bool:
-    """Whether an answer says that the memory holds none."""
-    return not answer.strip() or _NONE.match(answer) is not None
+    """Whether an answer says that the memory holds none, or says nothing: marks and labels alone."""
+    said = _LABEL.sub("", answer)
+    return not any(map(str.isalnum, said)) or _NONE.match(answer) is not None
 
 
 def checked(
