@@ -92,9 +92,9 @@ def answer_values(
         "unknown_labels": len(answer.unknown_labels),
         "context_tokens": sum(count(evidence.text) for evidence in answer.evidence),
         "graph_token": float(answer.graph_mode == "token"),
-        "prompt_tokens": answer.prompt_tokens,
-        "cached_tokens": answer.cached_tokens,
-        "completion_tokens": answer.completion_tokens,
+        "prompt_tokens": answer.tokens.prompt,
+        "cached_tokens": answer.tokens.cached,
+        "completion_tokens": answer.tokens.completion,
     }
 
 

@@ -68,6 +68,6 @@ def from_reply(memory: WorkingMemory, reply: Reply, told: Serialised) -> Answer:
     )
 
 
-def with_costs(answer: Answer, timings_s: dict[str, float], **costs: object) -> Answer:
+def with_costs(answer: Answer, timings: dict[str, float], **costs: object) -> Answer:
     """The answer with what it cost."""
-    return msgspec.structs.replace(answer, timings_s=timings_s, **costs)
+    return msgspec.structs.replace(answer, timings=timings, **costs)

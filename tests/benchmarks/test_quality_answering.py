@@ -25,7 +25,7 @@ from benchmarks.quality.scoring import Answered, Kept, Marking
 from memdb.generate.check import NO_ANSWER
 from memdb.models.fakes import ScriptedBackbone
 from memdb.models.ports import Turn
-from memdb.records import Citation, Evidence, Sentence
+from memdb.records import Citation, Evidence, Sentence, Tokens
 
 PEPPER = Question(0, "What is the parrot called?", 4, ("a",), answer="Pepper")
 PORTO = Question(1, "Where are Porto and Rome?", 1, ("b",), answer="Portugal, Italy")
@@ -97,9 +97,7 @@ def test_values_of_an_answer() -> None:
         sentences=(Sentence(text="It is Pepper.", supported=True), Sentence(text="Red.", supported=False)),
         unknown_labels=("MU9",),
         graph_mode="token",
-        prompt_tokens=90,
-        cached_tokens=40,
-        completion_tokens=7,
+        tokens=Tokens(prompt=90, cached=40, completion=7),
     )
     assert scoring.answer_values(PEPPER, answer, scoring.token_f1, words) == {
         "has_answer": 1, "has_none": 0, "official": 0.5, "score": 0.5, "contained": 1,
