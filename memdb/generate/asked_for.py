@@ -32,7 +32,13 @@ _KINDS: Final[tuple[tuple[Kind, re.Pattern[str]], ...]] = tuple(
             rf"who(?:['’]s|\s{_BE})\s(?!the\b|my\b|a\b"
             rf"|\w{{1,30}}['’]s\b)[\w'’-]{{1,40}}(?:\s[\w'’-]{{1,40}})?\W*\Z",
         ),
-        ("when", rf"when\b|{_WHAT}\s(?:exact\s|{_BE}\sthe\s)?(?:dates?|days?|months?|years?|weeks?)\b"),
+        (
+            "when",
+            rf"when\b|{_WHAT}\s(?:exact\s)?(?:dates?|days?|months?|years?|weeks?)\b"
+            rf"|{_WHAT}\s(?:[\w-]{{1,30}}\s){{0,2}}(?:dates?|deadline)\b"
+            rf"|what(?:['’]s|\s{_BE})\s(?:the|[\w-]{{1,30}}['’]s)\s(?:[\w-]{{1,30}}\s){{0,3}}"
+            r"(?:dates?|deadline|days?)\b",
+        ),
         ("how long", r"how\s(?:long|often|frequently)\b"),
         (
             "how many",

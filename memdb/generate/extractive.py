@@ -26,9 +26,7 @@ MOST_UNITS: Final = 3  # pieces of evidence, best first, in which a span is look
 MOST_SENTENCES: Final = 32  # of them, that are read closely
 MOST_CHARS: Final = 400  # of an answer, as of a model's
 MOST_LISTED: Final = 8  # values of one answer
-RANK_WEIGHT: Final = (
-    3.0  # of ln(rank) of a piece of evidence, taken from the log-odds of its sentences (measured)
-)
+RANK_WEIGHT: Final = 2.0  # of ln(rank) of the evidence, taken from the log-odds of a sentence (measured)
 # Sentences, best first, in which a span of a kind is looked for before the best one is the answer (measured).
 LOOKED_AT: Final[Mapping[Kind, int]] = {
     "when": 1, "what": 1, "why": 2, "who": 2, "where": 2, "name": 2, "how many": 4, "how long": 4,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Final, NamedTuple
@@ -14,6 +15,7 @@ from memdb.generate.asked_for import Kind
 from memdb.language.clock import anchor_day, parse_instant
 from memdb.language.phrases import phrases
 from memdb.language.stems import stem
+from memdb.language.temporal import TimeExpression
 from memdb.language.terms import STOP_WORDS, document_terms
 from memdb.records import Evidence, Instant, Interval, Query
 
@@ -45,7 +47,8 @@ _SPAN_OF_TIME: Final = re.compile(
     rf"|once\san?|twice\san?)"
     r"(?:\sto\s\w{1,20})?[-\s](?:second|minute|hour|day|night|week|weekend|month|year|decade|monday"
     r"|tuesday|wednesday"
-    r"|thursday|friday|saturday|sunday|morning|evening)s?\b|\bsince\s\w{1,20}(?:\s\d{4})?",
+    r"|thursday|friday|saturday|sunday|morning|evening)s?\b"
+    r"|\b(?:since|until)\s(?:\d{4}|(?-i:[A-Z])\w{1,20}(?:\s\d{4})?)",
     re.IGNORECASE,
 )
 _KIN: Final = re.compile(
@@ -76,6 +79,7 @@ _YES: Final = re.compile(r"\W{0,9}(?:yes|yeah|yep|yup|sure|of course|definitely|
 _NO: Final = re.compile(
     r"\W{0,9}(?:no|nope|nah|not really|not at all)\b(?!\s(?:wonder|problem|doubt))", re.IGNORECASE
 )
+_SINCE: Final = re.compile(r"since\s", re.IGNORECASE)
 _CAPTION: Final = re.compile(r"\[image: (?:(?:an?|the) (?:photo|picture|image|photograph) of )?([^\]]+)\]")
 _NOT: Final = re.compile(r"n['’]t\b|\bnot\b", re.IGNORECASE)
 LEAST_SHARED: Final = 0.5  # of a yes-no question's words of content that a sentence says which settles it
@@ -108,12 +112,26 @@ def when(query: Query, place: Place) -> str | None:
     """The first days the sentence speaks of, else the evidence, else the day on which it was said."""
     evidence, instant = place.evidence, _instant(place.evidence.said_at)
     times = times_of(evidence.text, instant)
-    inside = [time.interval for time in times if place.start <= time.start_char < place.end]
-    spoken = [*inside, *(time.interval for time in times), *evidence.fact_time]
+    times.sort(key=lambda time: not place.start <= time.start_char < place.end)
+    spoken = [*(_begun(evidence.text, time) for time in times), *evidence.fact_time]
     if spoken:
         return date_text(spoken[0], query.text)
     day = anchor_day(instant)
     return date_text(Interval(day, day, "day"), query.text) if day else evidence.said_at
+
+
+def _begun(text: str, time: TimeExpression) -> Interval:
+    """The days of an expression; of "since 2019" the year, month or day in which it began."""
+    start, at = time.interval.start, time.start_char
+    if not (_SINCE.match(text, at) or _SINCE.match(text, max(0, at - len("since ")))):
+        return time.interval
+    match time.interval.granularity:
+        case "year":
+            return Interval(start, start.replace(month=12, day=31), "year")
+        case "month":
+            return Interval(start, start.replace(day=monthrange(start.year, start.month)[1]), "month")
+        case _:
+            return Interval(start, start, "day")
 
 
 def _instant(said_at: str | None) -> Instant | None:
