@@ -208,6 +208,14 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
     supported: bool
 
 
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of a backbone: of the prompt, those of them that did not have to be read again, and written."""
+
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer to a question, and what it rests on.
 
@@ -216,7 +224,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     `unknown_labels` those that do not. `sentences` are those of `text`. `confidence` is the probability that
     the memory holds the answer, less where a part of the text is not supported. `graph_mode` is "token" when
     the backbone read a graph token, "text" when it read the text alone, "none" when it was not asked: then
-    the text is a span of what was said. `timings_s` are seconds by step; the tokens are the backbone's.
+    the text is a span of what was said. `timings` are seconds by step, `tokens` the backbone's.
     """
 
     text: str
@@ -229,10 +237,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float = 0.0
     method: Literal["qgmem"] = "qgmem"
     graph_mode: Literal["token", "text", "none"] = "none"
-    timings_s: dict[str, float] = {}
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
+    timings: dict[str, float] = {}
+    tokens: Tokens = Tokens()
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,11 @@ def main() -> int:
     parser.add_argument(
         "--haystack", type=int, metavar="N", help="sessions of other questions that each is asked among"
     )
+    parser.add_argument("--answers", action="store_true", help="answer the questions too")
+    parser.add_argument("--llm", metavar="MODEL", help="GGUF file or openai:NAME that answers")
+    parser.add_argument("--graph", metavar="FOLDER", help="graph encoder whose token the model reads too")
+    parser.add_argument("--judge", metavar="MODEL", help="GGUF file or openai:NAME that judges the answers")
+    parser.add_argument("--judgings", type=int, metavar="N", help="how often it judges each (10; 1 for GGUF)")
     try:
         return bench(**vars(parser.parse_args()))
     except memdb.MemdbError as error:

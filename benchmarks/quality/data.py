@@ -27,7 +27,8 @@ class Session(msgspec.Struct, frozen=True):
 class Question(msgspec.Struct, frozen=True):
     """One question; `gold` are the ids of the messages it rests on, `asked_at` the clock it is asked by,
     `stale` those of messages that say what held before, `sessions` the sessions it rests on where these
-    count. Not `answerable`: nothing in the conversation answers it.
+    count. `answer` is the reference, `accepted` are all that count where there are several. Not `answerable`:
+    nothing in the conversation answers it.
     """
 
     number: int
@@ -39,6 +40,7 @@ class Question(msgspec.Struct, frozen=True):
     stale: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     answerable: bool = True
+    accepted: tuple[str, ...] = ()
 
     @property
     def scored(self) -> bool:

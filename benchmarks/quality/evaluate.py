@@ -13,6 +13,7 @@ from . import metrics
 from .data import Conversation, Question
 from .errors import ChangedMeanwhile
 from .retrievers import DEPTH, Found, Prepared, Reply, Retriever
+from .scoring import Answered, Marking, is_answered, mark
 
 CUTOFFS: Final = (5, 10, 100)
 
@@ -97,7 +98,9 @@ def abstention_values(question: Question, reply: Reply) -> dict[str, float]:
 
 
 class Run(msgspec.Struct, kw_only=True):
-    """Everything a run found out; `encoded` texts were encoded in adding, `reused` were known already."""
+    """Everything a run found out; `encoded` texts were encoded in adding, `reused` were known already;
+    `answered` are the answers, if there are any.
+    """
 
     outcomes: list[Outcome]
     add_seconds: float
@@ -105,6 +108,7 @@ class Run(msgspec.Struct, kw_only=True):
     models: dict[str, str]
     encoded: int = 0
     reused: int = 0
+    answered: list[Answered] = []
 
 
 def evaluate(
@@ -113,10 +117,12 @@ def evaluate(
     count: Callable[[str], int],
     step: Callable[[str], None],
     values: Values = message_values,
+    marking: Marking | None = None,
 ) -> Run:
     """All questions that have gold or no answer, conversation by conversation; `step` hears of each one.
 
-    A question without an answer is asked for what a retriever thinks of it: see `abstention_values`.
+    A question without an answer is asked for what a retriever thinks of it: see `abstention_values`. With
+    `marking` every question that has a reference, or no answer, is answered too.
     """
     start = time.perf_counter()
     run = Run(outcomes=[], add_seconds=0.0, seconds=0.0, models={})
@@ -133,6 +139,9 @@ def evaluate(
                         for name, retriever in prepared.retrievers.items()
                     )
                     run.outcomes += [outcome for outcome in asked if outcome.values]
+                if marking is not None and is_answered(question):
+                    named = prepared.answerers.items()
+                    run.answered += [mark(conversation, question, one, marking, count) for one in named]
                 step(conversation.name)
     run.seconds = time.perf_counter() - start
     return run

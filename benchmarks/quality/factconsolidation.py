@@ -321,7 +321,15 @@ def _questions(
     of = slots(facts(messages))
     for number, (text, answers) in enumerate(zip(record.questions, record.answers, strict=True), first):
         gold = derive(text, answers, category % 10, of)
-        yield Question(number, text, category, gold.ids, answer=" / ".join(answers), stale=gold.stale)
+        yield Question(
+            number,
+            text,
+            category,
+            gold.ids,
+            answer=" / ".join(answers),
+            stale=gold.stale,
+            accepted=tuple(answers),
+        )
 
 
 def over_all(row: Row, figure: str, left_out: int) -> float:

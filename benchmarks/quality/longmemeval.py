@@ -40,6 +40,12 @@ CATEGORIES: Final = {
     5: "temporal-reasoning",
     6: "knowledge-update",
 }
+# What a judge lets pass besides the same meaning, as the benchmark's own judge does.
+LENIENT: Final = {
+    3: "The reference says what a fitting answer respects: one that respects it need not say all of it.",
+    5: "A number of days, weeks or months that is off by one is correct.",
+    6: "Also telling what held before is correct, as long as what holds now is what the reference says.",
+}
 PUBLISHED: Final = "published"
 DERIVED: Final = "derived"
 SEED: Final = 20_250_301

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .abstention import Abstention, abstention
+from .answer_figures import Answers
 from .bootstrap import RESAMPLES
 from .columns import ABLATIONS, HYBRID, depth_of
 from .evaluate import Run
@@ -43,7 +44,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     counts the questions without gold by category, `unanswered` those of them that have no answer;
     `resampled` says what the intervals are over. `sizes` are the parts of the data that were measured,
     `left_out` counts the questions of those that were not. In adding, `encoded` texts were encoded, and
-    `reused` more were known from another conversation.
+    `reused` more were known from another conversation. `answers` sums up the answers, if any were asked for.
     """
 
     facts: Facts
@@ -62,6 +63,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, int] = {}
     encoded: int = 0
     reused: int = 0
+    answers: Answers | None = None
 
     @property
     def overall(self) -> list[Row]:
@@ -92,6 +94,7 @@ def report(
     unanswered: int = 0,
     sizes: Sequence[str] = (),
     left_out: Mapping[str, int] | None = None,
+    answers: Answers | None = None,
 ) -> Report:
     """Figures, intervals, gains and ratios, computed from the outcomes of a run."""
     outcomes = run.outcomes
@@ -116,6 +119,7 @@ def report(
         left_out=dict(left_out or {}),
         encoded=run.encoded,
         reused=run.reused,
+        answers=answers,
     )
 
 
@@ -177,7 +181,7 @@ def _cell(estimate: Estimate | None, style: str = "") -> Text:
     return text.append(f"\n{100 * estimate.low:.0f}–{100 * estimate.high:.0f}", style="dim not bold")
 
 
-def _difference(estimate: Estimate | None) -> Text:
+def difference(estimate: Estimate | None) -> Text:
     """`+3.1` above its interval; dim if the interval holds 0."""
     if estimate is None:
         return Text("–", style="dim")
@@ -219,7 +223,7 @@ def gain(result: Report) -> dict[str, Callable[[Row], Text | str]]:
 
     def cell(row: Row) -> Text:
         gained = result.gains.get(row.retriever)
-        return Text("baseline") if gained is None else _difference(gained.get(result.shown.key))
+        return Text("baseline") if gained is None else difference(gained.get(result.shown.key))
 
     return {f"{result.shown.key.partition('@')[0]} gain": cell}
 
@@ -264,7 +268,7 @@ def _ablation(result: Report) -> Table:
         for figure in result.shown.compared:
             cell = Text(f"{_number(rows[name].figures.get(figure))} ")
             if name in result.ablation:
-                cell.append_text(_difference(result.ablation[name].get(figure)))
+                cell.append_text(difference(result.ablation[name].get(figure)))
             cells.append(cell)
         table.add_row(name, *cells)
     return table

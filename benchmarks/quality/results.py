@@ -19,9 +19,11 @@ from memdb import settings
 
 from .errors import BenchmarkError
 from .evaluate import Outcome
+from .scoring import Answered
 
 APPLICATION_ID: Final = 0x6D656262  # "mebb"
-FORMAT: Final = 1
+FORMAT: Final = 2
+WITHOUT_ANSWERS: Final = 1  # the format before: it has no table of answers
 BUSY_TIMEOUT_MS: Final = 10_000
 
 
@@ -108,7 +110,10 @@ def _processor() -> str:
 
 
 def _open(path: Path) -> apsw.Connection:
-    """The results file, made if it is not there. Raises BenchmarkError for a file that is something else."""
+    """The results file, made if it is not there; one of the format before gets the table it lacks.
+
+    Raises BenchmarkError for a file that is something else.
+    """
     try:
         connection = apsw.Connection(str(path))
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -116,14 +121,20 @@ def _open(path: Path) -> apsw.Connection:
             if connection.pragma("application_id") == 0 and not connection.pragma("schema_version"):
                 connection.execute(resources.files(__package__).joinpath("results.sql").read_text("utf-8"))
                 connection.pragma("application_id", APPLICATION_ID)
+                connection.pragma("user_version", WITHOUT_ANSWERS)
+            if _mark(connection) == (APPLICATION_ID, WITHOUT_ANSWERS):
+                connection.execute(resources.files(__package__).joinpath("answers.sql").read_text("utf-8"))
                 connection.pragma("user_version", FORMAT)
     except apsw.Error as error:
         raise BenchmarkError(f"{path}: {error}", hint="name another results file with --out") from error
-    mark = connection.pragma("application_id"), connection.pragma("user_version")
-    if mark != (APPLICATION_ID, FORMAT):
+    if _mark(connection) != (APPLICATION_ID, FORMAT):
         connection.close()
         raise BenchmarkError(f"{path} is not a results file of this format", hint="name another with --out")
     return connection
+
+
+def _mark(connection: apsw.Connection) -> tuple[object, object]:
+    return connection.pragma("application_id"), connection.pragma("user_version")
 
 
 def check(path: Path) -> None:
@@ -131,14 +142,16 @@ def check(path: Path) -> None:
     _open(path).close()
 
 
-def append(path: Path, facts: Facts, outcomes: Sequence[Outcome]) -> int:
-    """Add a run and its questions, all or nothing; the run's number."""
+def append(path: Path, facts: Facts, outcomes: Sequence[Outcome], answered: Sequence[Answered] = ()) -> int:
+    """Add a run, its questions and its answers, all or nothing; the run's number."""
     connection = _open(path)
     try:
         with connection:
             run = _insert(connection, "run", msgspec.to_builtins(facts))
             for outcome in outcomes:
                 _insert(connection, "question", {"run": run, **msgspec.to_builtins(outcome)})
+            for one in answered:
+                _insert(connection, "answer", {"run": run, **msgspec.to_builtins(one)})
         return run
     finally:
         connection.close()

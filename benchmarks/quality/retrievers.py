@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -14,11 +14,13 @@ import memdb
 from memdb.models.ports import Encoder
 from memdb.models.registry import load_reranker
 
+from .answering import EXTRACTIVE, TEXT, TOKEN, Ask, Models
 from .bm25 import BM25, PLAIN, STEMMED, Variant
 from .columns import Column
 from .data import Conversation, Question
 from .encoding import Remembering, RememberingReranker
 from .errors import ChangedMeanwhile
+from .scoring import Answerer
 
 DEPTH: Final = 100  # ranks asked for
 BASELINES: Final[Mapping[str, Variant]] = {"bm25": PLAIN, "bm25-stemmed": STEMMED}
@@ -47,7 +49,7 @@ class Retriever(Protocol):
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """One conversation, ready to be asked: a retriever per column, and what it took.
+    """One conversation, ready to be asked: a retriever per column, and what it took; and what answers.
 
     `encoded` texts were encoded for it, `reused` had been encoded before, for another conversation.
     """
@@ -57,6 +59,7 @@ class Prepared(msgspec.Struct, frozen=True):
     models: Mapping[str, str] = {}
     encoded: int = 0
     reused: int = 0
+    answerers: Mapping[str, Answerer] = {}
 
 
 def spoken(message: memdb.Message) -> str:
@@ -104,12 +107,13 @@ def in_memory_file(
     remembering: Remembering | None = None,
     *,
     score_once: bool = False,
+    models: Models | None = None,
 ) -> Iterator[Prepared]:
     """The conversation in a memory file of its own in `folder`; messages that the file has already stay.
 
     With `remembering`, texts that another conversation had are not encoded again. It serves for adding alone:
     what is asked is encoded by the encoder it stands for. With `score_once` the columns share what the
-    reranker said: only the first one's times are true then.
+    reranker said: only the first one's times are true then. With `models` questions are answered too.
     """
     baselines = {name: Baseline(conversation, variant) for name, variant in BASELINES.items()}
     path = folder / f"{conversation.name}.memdb"
@@ -122,23 +126,40 @@ def in_memory_file(
         seconds = time.perf_counter() - start
     counts = remembering.counts if remembering else (0, 0)
     reranker = RememberingReranker(load_reranker()) if score_once else None
-    with _opened(path, remembering.real if remembering else None, reranker) as (memory, encoder):
+    with ExitStack() as stack:
+        opened = _opened(path, remembering.real if remembering else None, reranker)
+        memory, encoder = stack.enter_context(opened)
         recalls = {name: Recall(memory, column) for name, column in chosen.items()}
+        answerers: dict[str, Answerer] = {}
+        if models is not None:
+            answerers[EXTRACTIVE] = Ask(memory, TEXT)
+            if models.backbone is not None:
+                told, _ = stack.enter_context(_opened(path, encoder, reranker, models))
+                modes = (TEXT, TOKEN) if models.graph_encoder is not None else (TEXT,)
+                answerers |= {mode: Ask(told, mode) for mode in modes}
+        used = {one.name: one.sha256 for one in (encoder, memory.reader.reranker()) if one is not None}
         yield Prepared(
             {**baselines, **recalls},
             seconds,
-            {one.name: one.sha256 for one in (encoder, memory.reader.reranker()) if one is not None},
+            used | (models.digests if models else {}),
             encoded=counts[0] - earlier[0],
             reused=counts[1] - earlier[1],
+            answerers=answerers,
         )
 
 
 @contextmanager
 def _opened(
-    path: Path, encoder: Encoder | None, reranker: RememberingReranker | None = None
+    path: Path,
+    encoder: Encoder | None,
+    reranker: RememberingReranker | None = None,
+    models: Models | None = None,
 ) -> Iterator[tuple[memdb.Memory, Encoder]]:
     """The memory file and the encoder in use. Raises ChangedMeanwhile for a file of another encoder."""
-    with memdb.open(path, encoder=encoder, reranker=reranker) as memory:
+    backbone, graph_encoder = (models.backbone, models.graph_encoder) if models else (None, None)
+    with memdb.open(
+        path, encoder=encoder, reranker=reranker, backbone=backbone, graph_encoder=graph_encoder
+    ) as memory:
         if memory.encoder is None:
             raise ChangedMeanwhile(
                 f"{memory.path} was made with another encoder", hint="name an empty folder with --keep"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from rich.console import Console
@@ -17,17 +17,22 @@ import memdb
 from memdb.models.registry import load_encoder
 from memdb.serve.render import tell
 
-from . import beam, factconsolidation, locomo, longmemeval, plot, results, tokens
+from . import answering, beam, factconsolidation, locomo, longmemeval, plot, results, talks, tokens
+from .answer_figures import Answers, summed_up
+from .answer_tables import show_answers
 from .columns import columns, parse_depths
 from .data import Conversation, chosen_sizes, find_files, first_questions, sha256, size_of_most_questions
 from .encoding import Remembering
 from .errors import BenchmarkError, ChangedMeanwhile, DataMissing
 from .evaluate import Run, evaluate
 from .figures import MESSAGES, Figures
+from .judge import Judge
 from .report import Report, report, show, show_rest, to_json
 from .retrievers import Prepared, in_memory_file
+from .scoring import Kept, Marking, Score, is_answered, locomo_score, substring, token_f1
 
 RESULTS: Final = Path("memdb-bench.sqlite")
+KEPT_ANSWERS: Final = "answers.jsonl"  # in the folder of the memory files
 BAD_REQUEST: Final = 2
 
 Prepare = Callable[[Conversation], AbstractContextManager[Prepared]]
@@ -38,7 +43,9 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
 
     `columns` are those it has besides. `one_size`: a run measures one size of the data, unless more are asked
     for. `haystacks` makes of what is read what is measured, with so many sessions added; its conversations
-    may share messages.
+    may share messages. `home` is where its data is if it comes with memdb, `sizes` what is measured of it
+    unless others are asked for. An answer is scored by `score`, called `metric`, and by a judge, who lets
+    pass what `lenient` says for a category.
     """
 
     pattern: str
@@ -49,10 +56,21 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     one_size: bool = False
     haystacks: Callable[[Sequence[Conversation], int | None], list[Conversation]] | None = None
     show: Callable[[Report, Mapping[int, str], Console], None] = show
+    home: Path | None = None
+    sizes: str | None = None
+    score: Score = token_f1
+    metric: str = "token F1"
+    lenient: Mapping[int, str] = {}
 
 
 BENCHMARKS: Final = {
-    "locomo": Benchmark(pattern=locomo.PATTERN, load=locomo.load, categories=locomo.CATEGORIES),
+    "locomo": Benchmark(
+        pattern=locomo.PATTERN,
+        load=locomo.load,
+        categories=locomo.CATEGORIES,
+        score=locomo_score,
+        metric="LoCoMo's token F1",
+    ),
     "longmemeval": Benchmark(
         pattern=longmemeval.PATTERN,
         load=longmemeval.load,
@@ -61,6 +79,7 @@ BENCHMARKS: Final = {
         one_size=True,
         haystacks=longmemeval.haystacks,
         show=longmemeval.show,
+        lenient=longmemeval.LENIENT,
     ),
     "factconsolidation": Benchmark(
         pattern=factconsolidation.PATTERN,
@@ -69,6 +88,8 @@ BENCHMARKS: Final = {
         figures=factconsolidation.FIGURES,
         columns=("-hops", "-hops,-traces"),
         show=factconsolidation.show,
+        score=substring,
+        metric="SubEM",
     ),
     "beam": Benchmark(
         pattern=beam.PATTERN,
@@ -77,6 +98,13 @@ BENCHMARKS: Final = {
         figures=beam.FIGURES,
         one_size=True,
         show=beam.show,
+    ),
+    "talks": Benchmark(
+        pattern=talks.PATTERN,
+        load=talks.load,
+        categories=talks.CATEGORIES,
+        home=talks.HOME,
+        sizes=talks.HELD_OUT,
     ),
 }
 
@@ -108,6 +136,11 @@ def bench(
     keep: Path | None = None,
     sizes: str | None = None,
     haystack: int | None = None,
+    answers: bool = False,
+    llm: str | None = None,
+    graph: str | None = None,
+    judge: str | None = None,
+    judgings: int | None = None,
 ) -> int:
     """Run a benchmark and print its tables (`json`: its report); the exit status.
 
@@ -116,41 +149,91 @@ def bench(
     column each, a comma-separated list. `ablate`: columns with a part of memdb less. `depths`: a column for
     each reranking depth of a comma-separated list. `keep`: a folder for the memory files; those found there
     are used as they are. `sizes`: of a benchmark in several sizes these alone, comma-separated. `haystack`:
-    sessions of other questions that are added to those of each. A request that cannot be met is told on
-    stderr and gives 2.
+    sessions of other questions that are added to those of each. `answers`: questions are answered too,
+    without a model, and with the model `llm`, which reads a graph token of the graph encoder `graph` if one
+    is named; `judge` is a model that judges each answer `judgings` times. A request that cannot be met is
+    told on stderr and gives 2.
     """
     asked = {
         "channels": " ".join(channels),
         "ablate": "yes" if ablate else None,
         "depths": depths,
         "keep": None if keep is None else "yes",
+        **({"answers": "yes", "llm": llm, "graph": graph, "judge": judge} if answers else {}),
     }
+    models = answering.Wanted(answers, llm, graph, judge, judgings)
+    shown = Columns(tuple(channels), ablate, depths)
     try:
-        benchmark = _benchmark(name)
-        chosen = columns([*benchmark.columns, *channels], ablate=ablate, depths=parse_depths(depths))
-        with _folder(keep) as folder:
-            remembering = Remembering(load_encoder()) if benchmark.haystacks else None
-            result = measure(
-                name,
-                data,
-                prepare=lambda conversation: in_memory_file(
-                    conversation, chosen, folder, remembering, score_once=ablate and depths is None
-                ),
-                out=out or RESULTS,
-                plot_file=plot,
-                wanted=Wanted(limit, sizes, haystack),
-                options=asked,
-            )
+        result = _run(name, data, shown, models, Wanted(limit, sizes, haystack), keep, out, plot, asked)
     except BenchmarkError as error:
         tell(error.message, error.hint)
         return BAD_REQUEST
     if json:
         print(to_json(result))
     else:
-        console = Console()
-        benchmark.show(result, benchmark.categories, console)
-        show_rest(result, console)
+        _show(result, _benchmark(name))
     return 0
+
+
+class Columns(NamedTuple):
+    """The columns that are asked for besides those of every run."""
+
+    channels: tuple[str, ...] = ()
+    ablate: bool = False
+    depths: str | None = None
+
+
+def _run(
+    name: str,
+    data: Path | None,
+    shown: Columns,
+    models: answering.Wanted,
+    wanted: Wanted,
+    keep: Path | None,
+    out: Path | None,
+    plot_file: Path | None,
+    options: Mapping[str, str | int | None],
+) -> Report:
+    """`measure` with memory files and models of its own."""
+    benchmark = _benchmark(name)
+    chosen = columns(
+        [*benchmark.columns, *shown.channels], ablate=shown.ablate, depths=parse_depths(shown.depths)
+    )
+    with _folder(keep) as folder, answering.models(models) as loaded:
+        remembering = Remembering(load_encoder()) if benchmark.haystacks else None
+        return measure(
+            name,
+            data,
+            prepare=lambda conversation: in_memory_file(
+                conversation,
+                chosen,
+                folder,
+                remembering,
+                score_once=shown.ablate and shown.depths is None,
+                models=loaded,
+            ),
+            out=out or RESULTS,
+            plot_file=plot_file,
+            wanted=wanted,
+            options=options,
+            marking=None if loaded is None else _marking(benchmark, loaded, keep),
+        )
+
+
+def _marking(benchmark: Benchmark, models: answering.Models, keep: Path | None) -> Marking:
+    """How the answers of a run are scored and kept: with the memory files, if these are kept."""
+    judge = models.judge and Judge(models.judge, models.judgings, benchmark.lenient)
+    depends_on = [results.code_sha256(), *sorted(f"{a} {b}" for a, b in models.digests.items())]
+    kept = keep and Kept(keep / KEPT_ANSWERS, [*depends_on, str(models.judgings if judge else 0)])
+    return Marking(benchmark.score, judge or None, kept or None)
+
+
+def _show(result: Report, benchmark: Benchmark) -> None:
+    console = Console()
+    benchmark.show(result, benchmark.categories, console)
+    if result.answers is not None:
+        show_answers(result.answers, benchmark.categories, console)
+    show_rest(result, console)
 
 
 def measure(
@@ -162,13 +245,14 @@ def measure(
     plot_file: Path | None = None,
     wanted: Wanted = EVERYTHING,
     options: Mapping[str, str | int | None] | None = None,
+    marking: Marking | None = None,
 ) -> Report:
-    """Find the data, ask every question, add the run to `out`, draw.
+    """Find the data, ask every question, with `marking` have it answered too, add the run to `out`, draw.
 
     What makes it impossible raises BenchmarkError before the first message is added.
     """
     benchmark = _benchmark(name)
-    files = find_files(name, benchmark.pattern, data)
+    files = find_files(name, benchmark.pattern, benchmark.home or data)
     conversations, left_out = _chosen(name, benchmark.load(files), wanted)
     if not any(question.scored for one in conversations for question in one.questions):
         raise DataMissing(f"no question with gold in {', '.join(map(str, files))}")
@@ -178,13 +262,13 @@ def measure(
     counter = tokens.counter()
     started_at, code = results.now(), results.code_sha256()
     with _progress(conversations) as step:
-        run = evaluate(conversations, prepare, counter.count, step, benchmark.figures.values)
+        run = evaluate(conversations, prepare, counter.count, step, benchmark.figures.values, marking)
     if results.code_sha256() != code:
         raise ChangedMeanwhile("memdb was edited during the run", hint="nothing was kept; measure a copy")
     sizes = list(dict.fromkeys(one.size for one in conversations if one.size))
     asked = {**msgspec.structs.asdict(wanted), "measured": ",".join(sizes) or None, **(options or {})}
     facts = _facts(name, started_at, conversations, run, (code, sha256(files)), counter.name, asked)
-    results.append(out, facts, run.outcomes)
+    results.append(out, facts, run.outcomes, run.answered)
     finished = report(
         facts,
         run,
@@ -193,10 +277,27 @@ def measure(
         unanswered=_unanswered(conversations),
         sizes=sizes,
         left_out=left_out,
+        answers=_answers(benchmark, conversations, run, marking),
     )
     if plot_file is not None:
         plot.draw(finished, benchmark.categories, plot_file)
     return finished
+
+
+def _answers(
+    benchmark: Benchmark, conversations: Sequence[Conversation], run: Run, marking: Marking | None
+) -> Answers | None:
+    if marking is None:
+        return None
+    questions = [question for one in conversations for question in one.questions]
+    return summed_up(
+        run.answered,
+        benchmark.metric,
+        benchmark.figures.by,
+        judge=marking.judge.backbone.name if marking.judge else "",
+        reused=marking.kept.reused if marking.kept else 0,
+        without_reference=sum(not is_answered(question) for question in questions),
+    )
 
 
 def _benchmark(name: str) -> Benchmark:
@@ -218,7 +319,7 @@ def _chosen(
     if benchmark.one_size and wanted.sizes is None:
         conversations, left_out = size_of_most_questions(conversations)
     else:
-        conversations = chosen_sizes(conversations, wanted.sizes)
+        conversations = chosen_sizes(conversations, wanted.sizes or benchmark.sizes)
     if benchmark.haystacks is not None:
         conversations = benchmark.haystacks(conversations, wanted.haystack)
     return first_questions(conversations, wanted.limit), left_out

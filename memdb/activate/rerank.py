@@ -13,9 +13,6 @@ import msgspec
 
 from memdb.activate.retrieve import Candidate
 from memdb.language.cleaning import cleaned
-from memdb.language.sentences import sentences
-from memdb.language.stems import stem
-from memdb.language.terms import STOP_WORDS, question_terms, tokens
 from memdb.models.ports import FIELDS, Field, Reranker
 from memdb.records import ChannelHit, Evidence, Interval, Message, Trace
 
@@ -23,8 +20,6 @@ Count = Callable[[str], int]
 
 # What the fallback without a model weighs: cosine, BM25 as a share of the best, S_ELT (QGMem leaves it open).
 LINEAR: Final = {"cosine": 0.5, "bm25": 0.3, "attribute": 0.2}
-MOST_PASSAGE_CHARS: Final = 20_000  # of a message that are searched for the passage to read
-MOST_TERMS: Final = 32  # of the question that are looked for
 _CHANNELS: Final = {
     "cosine": ("message_dense", "unit_dense"),
     "bm25": ("message_lexical", "unit_lexical"),
@@ -37,63 +32,36 @@ def document(
     traces: Mapping[str, Trace],
     fields: Sequence[Field] = FIELDS,
     *,
-    question: str = "",
     max_tokens: int | None = None,
     count: Count = len,
 ) -> str:
     """The rerank document of a candidate: labelled lines, fields that are empty left out.
 
     Of a document longer than `max_tokens` the messages before the evidence's own go first, the farthest
-    first; then of its own all but the sentences in a row that say most of the question. The trajectory stays
-    (QGMem section III-B2, which leaves the length open).
+    first, then the end of its own; the trajectory stays (QGMem section III-B2, as the paper leaves the length
+    open).
     """
     before = list(candidate.before)
     text = _document(candidate.evidence, before, traces, fields)
     while before and max_tokens is not None and count(text) > max_tokens:
         before.pop(0)
         text = _document(candidate.evidence, before, traces, fields)
-    if max_tokens is None or (length := count(text)) <= max_tokens:
+    if max_tokens is None or (tokens := count(text)) <= max_tokens:
         return text
-    evidence = candidate.evidence
+    return _with_its_message_cut(candidate.evidence, traces, fields, tokens - max_tokens, count)
+
+
+def _with_its_message_cut(
+    evidence: Evidence, traces: Mapping[str, Trace], fields: Sequence[Field], tokens: int, count: Count
+) -> str:
+    """The document less at least so many tokens of the evidence's own message, as far as it has them."""
     (message, *_) = evidence.source
-    kept = _passage(cleaned(message.content), question, length - max_tokens, count)
+    kept = cleaned(message.content)
+    left = count(kept) - tokens
+    while kept and count(kept) > left:
+        kept = kept[: min(len(kept) - 1, len(kept) * max(left, 0) // count(kept))]
     cut = msgspec.structs.replace(message, content=kept)
     return _document(msgspec.structs.replace(evidence, source=(cut,)), (), traces, fields)
-
-
-def _passage(text: str, question: str, less: int, count: Count) -> str:
-    """A text less at least so many tokens, as far as it has them: the sentences in a row that say most of the
-    question's words, as many as there is room for.
-    """
-    whole = count(text)
-    left = max(whole - less, 0)
-    read = text[:MOST_PASSAGE_CHARS]
-    start, end = _most_said(read, question, left * len(text) // max(whole, 1))
-    kept = read[start:end]
-    while kept and count(kept) > left:
-        kept = kept[: min(len(kept) - 1, len(kept) * left // count(kept))]
-    return kept
-
-
-def _most_said(text: str, question: str, room: int) -> tuple[int, int]:
-    """Where sentences in a row begin and end that have about `room` characters and say most of the question;
-    the first of equals.
-    """
-    asked = {stem(term) for term in question_terms(question, stop=STOP_WORDS, limit=MOST_TERMS)}
-    spans = sentences(text)
-    said = [asked & {stem(term) for term in tokens(text[start:end])} for start, end in spans]
-    best, first = (0, 0), 0
-    most = -1
-    for last, (_, end) in enumerate(spans):
-        while first < last and end - spans[first].start > room:
-            first += 1
-        gained = len(set().union(*said[first : last + 1]))
-        if gained > most:
-            while first < last and len(set().union(*said[first + 1 : last + 1])) == gained:
-                first += 1
-            most, best = gained, (spans[first].start, end)
-    start, end = best
-    return start, max(end, start + room)
 
 
 def relevances(
@@ -103,7 +71,7 @@ def relevances(
     by_id = {trace.id: trace for trace in traces}
     room = reranker.document_tokens(question)
     documents = [
-        document(one, by_id, reranker.fields, question=question, max_tokens=room, count=reranker.count_tokens)
+        document(one, by_id, reranker.fields, max_tokens=room, count=reranker.count_tokens)
         for one in candidates
     ]
     scores: list[float] = reranker.score(question, documents).tolist()

@@ -38,11 +38,13 @@ def from_span(memory: WorkingMemory, found: Extract | None, told: Serialised) ->
     """A span of the evidence as answer, or none: where the memory seems to hold none, or there is no span."""
     if found is None or probability(memory) < settings.ABSTAIN_BELOW:
         return none_held(memory)
-    evidence = told.units[found.label]
     return Answer(
         text=found.text,
         evidence=memory.evidence,
-        citations=(Citation(label=found.label, rank=evidence.rank, source=evidence.source),),
+        citations=tuple(
+            Citation(label=label, rank=told.units[label].rank, source=told.units[label].source)
+            for label in found.labels
+        ),
         sentences=checked(found.text, memory.query.text, told, memory.traces, cites=True),
         confidence=probability(memory),
     )
@@ -66,6 +68,6 @@ def from_reply(memory: WorkingMemory, reply: Reply, told: Serialised) -> Answer:
     )
 
 
-def with_costs(answer: Answer, timings_s: dict[str, float], **costs: object) -> Answer:
+def with_costs(answer: Answer, timings: dict[str, float], **costs: object) -> Answer:
     """The answer with what it cost."""
-    return msgspec.structs.replace(answer, timings_s=timings_s, **costs)
+    return msgspec.structs.replace(answer, timings=timings, **costs)

@@ -14,18 +14,34 @@ from memdb.language.clock import anchor_day, parse_instant
 from memdb.language.sentences import Span, sentences
 from memdb.language.stems import stem
 from memdb.language.terms import STOP_WORDS, document_terms
-from memdb.records import Citation, Evidence, Interval, Sentence, Trace
+from memdb.language.words import FUNCTION, REACTIONS
+from memdb.records import Citation, Evidence, Interval, Sentence, Trace, Triple
 
 NO_ANSWER: Final = "No information available."
 _LABEL: Final = re.compile(r"\b(?:MU|F)\d{1,6}\b")
+# What says so at the start of an answer. What real answers begin with too ("Unknown Pleasures", "No answer
+# came") counts only where nothing else follows.
+_ENDS: Final = (
+    r"(?=\W*\Z|\s(?:in|by|from|based|here|whether|who|what|when|where|why|how|to the (?:memory|question))\b)"
+)
 _NONE: Final = re.compile(
-    r"\W*(?:no (?:information|answer|mention|data|relevant)\b"
-    r"|not (?:mentioned|available|specified|stated|known|provided|enough information)\b"
-    r"|unknown\b|none\W*\Z|n/a\b|i (?:do not|don['’]t|cannot|can['’]t) (?:know|answer|tell|find)\b"
-    r"|(?:the|this) (?:memory|context|information|conversation) (?:does|is)(?: not|n['’]t)\b"
-    r"|there is no (?:information|mention)\b)",
+    r"\W*(?:(?:there (?:is|are|was) |i have |i find )?(?:no|insufficient|not enough) (?:relevant )?"
+    rf"(?:information|info|mention|evidence|data|record|details?|memory)\b(?=\W*\Z|\s(?:is|was|are"
+    rf"|available|found"
+    r"|provided|given|about|on|of|for|regarding|in|to|that|here|as|whether)\b)"
+    rf"|no answer(?: (?:is|was|can be))?(?: (?:available|found|given|held))?{_ENDS}"
+    rf"|(?:(?:it|this|that|[\w' ]{{1,60}}) (?:is|was|are|were)(?: not|n['’]t) |not )"
+    rf"(?:mentioned|available|specified|stated|known|provided|given|recorded){_ENDS}"
+    rf"|unknown{_ENDS}|none\W*\Z|n/a\b|nothing (?:is|was) (?:known|mentioned|said|recorded)\b"
+    r"|(?:it |this |that )?(?:cannot|can['’]t|could not) be (?:determined|answered|known|told)\b"
+    r"|i (?:do not|don['’]t|cannot|can['’]t) (?:know|answer|tell|find"
+    r"|have (?:any |enough |that )?information)\b"
+    r"|(?:the|this|my) (?:memory|memories|context|information|conversations?|evidence) "
+    r"(?:(?:does|do)(?: not|n['’]t) \w+|is(?: not|n['’]t) (?:enough|sufficient|available|there|in)\b))",
     re.IGNORECASE,
 )
+_EMPTY: Final = STOP_WORDS | FUNCTION | REACTIONS  # words that say nothing by themselves: "now", "yes"
+_CLAIM_TERMS: Final = 3  # words of content from which on a text claims something, rather than names it
 
 
 class Cited(NamedTuple):
@@ -48,8 +64,9 @@ def cited(text: str, told: Serialised) -> Cited:
 
 
 def says_none(answer: str) -> bool:
-    """Whether an answer says that the memory holds none."""
-    return not answer.strip() or _NONE.match(answer) is not None
+    """Whether an answer says that the memory holds none, or says nothing: marks and labels alone."""
+    said = _LABEL.sub("", answer)
+    return not any(map(str.isalnum, said)) or _NONE.match(answer) is not None
 
 
 def checked(
@@ -58,7 +75,8 @@ def checked(
     """The sentences of an answer, and whether the evidence supports each.
 
     Names and numbers have to be said, and three fifths of the words that the question does not have. Dates
-    may be written in any way: an expression of time counts for the days it means. A sentence without words
+    may be written in any way: an expression of time counts for the days it means. What was only denied cannot
+    be affirmed, nor denied what nobody denies. A sentence without words
     of content, "Yes.", is supported if its reason `cites` evidence.
     """
     support = _support(told, traces)
@@ -71,11 +89,13 @@ def checked(
 
 def _is_supported(sentence: str, asked: set[str], support: Support, cites: bool) -> bool:
     words = _LABEL.sub("", sentence)
-    terms = [term for term in document_terms(words).split() if term not in STOP_WORDS]
+    terms = [term for term in document_terms(words).split() if term not in _EMPTY]
     if not terms:
         return cites
     added = [term for term in terms if stem(term) not in asked] or terms
-    return not support.lacking_names(words) and support.share(" ".join(added)) >= settings.LEAST_SUPPORT
+    if support.lacking_names(words) or support.share(" ".join(added)) < settings.LEAST_SUPPORT:
+        return False
+    return len(terms) < _CLAIM_TERMS or not support.turns_round(words, Triple("", "", words))
 
 
 def _support(told: Serialised, traces: Iterable[Trace]) -> Support:

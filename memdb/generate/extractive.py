@@ -1,233 +1,161 @@
 """An answer without a language model: the span of the evidence that is of the kind the question asks for.
 
 A date, a place, a name, a number or the value of a claim, else the sentence that says most of what is asked.
-Nothing is worded anew but dates.
+Nothing is worded anew but dates, and who "I" is.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from itertools import takewhile
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from memdb.activate.working_memory import Serialised
-from memdb.errors import TimeError
+from memdb.construct.resolve import cast_of, resolve
+from memdb.construct.support import denies
+from memdb.generate.asked_for import Kind, asks_for_several, kind_of
+from memdb.generate.spans import FINDERS, Place, claim, shortened, stems, whether, without_caption_mark
 from memdb.language.cleaning import cleaned
-from memdb.language.clock import anchor_day, parse_instant
-from memdb.language.phrases import phrases
-from memdb.language.sentences import sentences
-from memdb.language.stems import stem
+from memdb.language.sentences import Span, sentences
 from memdb.language.talk import is_question, without_lead_in
-from memdb.language.terms import STOP_WORDS, document_terms
+from memdb.language.terms import fold
 from memdb.models.ports import Reranker
-from memdb.records import Evidence, Interval, Query, Unit
+from memdb.records import Query, Triple
 
-MOST_UNITS: Final = 3  # pieces of evidence, best first, that are looked at
-_WHEN: Final = re.compile(
-    r"\bwhen\b|\b(?:what|which)\s(?:(?:exact|was\sthe|is\sthe)\s)?(?:date|day|month|year|week)\b"
-)
-_WHERE: Final = re.compile(
-    r"\bwhere\b|\b(?:what|which)\s(?:city|country|town|place|state|village|island|venue|location|restaurant|region)\b"
-)
-_WHO: Final = re.compile(r"\b(?:who|whom|whose)\b")
-_HOW_LONG: Final = re.compile(r"\bhow\s(?:long|often)\b")
-_HOW_MANY: Final = re.compile(
-    r"\bhow\s(?:many|much|old|far|tall|big|heavy|high)\b|\bwhat\s(?:time|price|number|age)\b"
-)
-_NAME: Final = re.compile(r"\bnames?\b|\bcalled\b")
-_CALLED: Final = re.compile(
-    r"\b(?:called|named|names?\s(?:is|was|are)|nicknamed)\s((?:[\"“'‘]?[^\W\d_][\w'’.-]*[\"”'’]?\s?)+)"
-)
-_WHO_IS: Final = re.compile(r"\W*who\s(?:is|was|are|were)\s(?!the\b|my\b|\w+['’]s\b)")
-_WHETHER: Final = re.compile(r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)\b")
-_NUMBER_WORDS: Final = (
-    r"(?:\d[\d.,:]*(?:\s?[ap]\.?m\b\.?)?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen"
-    r"|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|a\shundred"
-    r"|a\sdozen|a\scouple\sof|several|hundreds\sof)"
-)
-_NUMBER: Final = re.compile(
-    rf"(?:[$€£]\s?)?\b{_NUMBER_WORDS}\b(?:[%°]|\s?(?:euros?|dollars?|pounds?|years?\sold)|[-\s](?!(?:and|or|of|for|in|on|at"
-    r"|to|with|from|is|are|was|were)\b)[a-z]+)?",
-    re.IGNORECASE,
-)
-_SPAN_OF_TIME: Final = re.compile(
-    rf"\b(?:(?:about|around|almost|nearly|over)\s)?(?:{_NUMBER_WORDS}|an?|a\sfew|many|every|once\san?|twice\san?)"
-    r"(?:\sto\s\w+)?[-\s](?:second|minute|hour|day|night|week|weekend|month|year|decade|monday|tuesday|wednesday|thursday"
-    r"|friday|saturday|sunday|morning|evening)s?\b|\bsince\s\w+(?:\s\d{4})?",
-    re.IGNORECASE,
-)
+MOST_UNITS: Final = 3  # pieces of evidence, best first, in which a span is looked for
+MOST_SENTENCES: Final = 32  # of them, that are read closely
+MOST_CHARS: Final = 400  # of an answer, as of a model's
+MOST_LISTED: Final = 8  # values of one answer
+RANK_WEIGHT: Final = 2.0  # of ln(rank) of the evidence, taken from the log-odds of a sentence (measured)
+# Sentences, best first, in which a span of a kind is looked for before the best one is the answer (measured).
+LOOKED_AT: Final[Mapping[Kind, int]] = {
+    "when": 1, "what": 1, "why": 2, "who": 2, "where": 2, "name": 2, "how many": 4, "how long": 4,
+}  # fmt: skip
+HAS_VALUE: Final = ("what", "who", "where", "name", "how many")  # kinds that the value of a claim answers
 
 
 class Extract(NamedTuple):
-    """A span of the evidence, and the label of the piece it is from."""
+    """A span of the evidence, and the labels of the pieces it is from."""
 
     text: str
-    label: str
-
-
-class _Place(NamedTuple):
-    """A sentence of a piece of evidence, or a claim in it, and how much of the question it says."""
-
-    score: float
-    label: str
-    text: str
-    evidence: Evidence
-    unit: Unit | None = None
-
-    @property
-    def document(self) -> str:
-        """As the reranker reads it."""
-        return f"Source: {cleaned(self.evidence.speaker)}: {self.text}"
+    labels: tuple[str, ...]
 
 
 def extract(query: Query, told: Serialised, reranker: Reranker | None = None) -> Extract | None:
     """The span that answers; None without evidence.
 
-    Sentences and claims are read in the order in which the reranker finds them helpful; without one, in that
-    of the share of the question they say.
+    A chain of facts answers with its end, a question for several things with the values of all claims that
+    say the same of the same. Else sentences are read in the order in which the reranker finds them helpful,
+    those of better evidence before; without one, in that of the share of the question they say.
     """
-    found = list(_places(query, told))
-    places = [place for place in found if not is_question(place.text)] or found
-    if not places:
-        return None
-    scores = [place.score for place in places]
-    if reranker is not None:
-        scores = reranker.score(query.text, [place.document for place in places]).tolist()
-    order = sorted(range(len(places)), key=lambda number: -scores[number])
-    places = [places[number] for number in order]
-    question = query.text.casefold()
-    for asks, find in _KINDS:
-        if asks(question):
-            for place in places:
-                if text := find(query, place):
-                    return Extract(text, place.label)
-            break
-    best = next((place for place in places if place.unit is None), places[0])
-    return Extract(best.text, best.label)
-
-
-def _places(query: Query, told: Serialised) -> Iterator[_Place]:
-    asked = _stems(query.text)
-    for number, (label, evidence) in enumerate(told.units.items()):
-        if number == MOST_UNITS:
-            return
-        named = _stems(evidence.speaker)
-        spans = sentences(evidence.text)
-        for text in [evidence.text[start:end] for start, end in spans] or [evidence.text]:
-            yield _Place(_score(asked, named, text, number), label, cleaned(without_lead_in(text)), evidence)
-        for unit in evidence.facts:
-            yield _Place(
-                _score(asked, named, unit.fact_text, number), label, cleaned(unit.fact_text), evidence, unit
-            )
-
-
-def _score(asked: set[str], named: set[str], text: str, place: int) -> float:
-    """The share of the question that is said; the first ranking tells what is equal."""
-    return len(asked & (_stems(text) | named)) / max(len(asked), 1) - 0.25 * place
-
-
-def _stems(text: str) -> set[str]:
-    return {stem(term) for term in document_terms(text).split() if term not in STOP_WORDS}
-
-
-def _when(query: Query, place: _Place) -> str | None:
-    """The days of the claim, else of the evidence, else the day on which it was said."""
-    times = place.unit.fact_time if place.unit else place.evidence.fact_time
-    if times:
-        return date_text(times[0])
-    if place.unit is not None:
-        return None
-    try:
-        instant = parse_instant(place.evidence.said_at) if place.evidence.said_at else None
-    except TimeError:
-        return None
-    day = anchor_day(instant)
-    return date_text(Interval(day, day, "day")) if day else place.evidence.said_at
-
-
-def _where(query: Query, place: _Place) -> str | None:
-    known = {name.casefold() for name in (*query.locations, *query.entities)}
-    found = place.unit.locations if place.unit else phrases(place.text, [place.evidence.speaker]).locations
-    return next((name for name in found if name.casefold() not in known), None)
-
-
-def _who(query: Query, place: _Place) -> str | None:
-    """A name that the question does not have; a claim's subject before others."""
-    known = _stems(query.text)
-    names = list(place.unit.entities) if place.unit else list(phrases(place.text).entities)
-    if place.unit and place.unit.triple:
-        names = [place.unit.triple.subject, place.unit.triple.object, *names]
-    return next(
-        (
-            name
-            for name in [*names, place.evidence.speaker]
-            if name[:1].isupper() and not _stems(name) & known
-        ),
-        None,
-    )
-
-
-def _called(query: Query, place: _Place) -> str | None:
-    """What follows "called", as far as it is written like a name."""
-    found = _CALLED.search(place.text) if place.unit is None else None
+    kind = kind_of(query.text)
+    found = _end_of_chain(told) or (_listed(query, told) if asks_for_several(query.text) else None)
     if found is None:
+        places = _ordered(query, list(_places(told)), reranker)
+        found = _span(kind, query, places, told) if places else None
+    return None if found is None else found._replace(text=_short(found.text))
+
+
+def _span(kind: Kind, query: Query, places: Sequence[Place], told: Serialised) -> Extract:
+    """The span of the asked kind in one of the first sentences, or the first sentence."""
+    for place in places[: LOOKED_AT.get(kind, 0)]:
+        told_whole = claim(query, place) if kind in HAS_VALUE else None
+        if text := cleaned(told_whole or FINDERS[kind](query, place)):
+            return Extract(text, (place.label,))
+    sentence = _spoken(places[0], told)
+    if kind == "whether" and (short := whether(query, places[0])):
+        sentence = f"{short}. {sentence}"
+    return Extract(sentence, (places[0].label,))
+
+
+def _short(text: str) -> str:
+    """The text, cut at a blank where it is too long."""
+    if len(text) <= MOST_CHARS:
+        return text
+    head = text[:MOST_CHARS]
+    return f"{head[: head.rfind(' ')] if ' ' in head else head}…"
+
+
+def _listed(query: Query, told: Serialised) -> Extract | None:
+    """The values that several claims give of one subject and predicate, both of which the question has."""
+    asked = stems(query.text)
+    values: dict[tuple[str, frozenset[str]], dict[str, tuple[str, str]]] = {}
+    for label, evidence in told.units.items():
+        for triple in (unit.triple for unit in evidence.facts if unit.current is not False):
+            if triple is None or denies(f"{triple.predicate} {triple.object}"):
+                continue
+            subject, predicate = stems(triple.subject), frozenset(stems(triple.predicate))
+            value = shortened(triple.object)
+            if subject and subject <= asked and predicate & asked and not stems(value) <= asked:
+                values.setdefault((fold(triple.subject), predicate), {}).setdefault(
+                    fold(value), (value, label)
+                )
+    best = max(values.values(), key=len, default={})
+    if len(best) < 2:
         return None
-    words = list(takewhile(lambda word: not word.strip("\"“'‘")[:1].islower(), found[1].split()))
-    return " ".join(words).strip(" .,") or None
+    listed = list(best.values())[:MOST_LISTED]
+    labels = dict.fromkeys(label for _, label in listed)
+    return Extract(", ".join(cleaned(value) for value, _ in listed), tuple(labels))
 
 
-def _number(query: Query, place: _Place) -> str | None:
-    found = _NUMBER.search(place.text) if place.unit is None else None
-    return found[0].strip() if found else None
+def _end_of_chain(told: Serialised) -> Extract | None:
+    """What a chain of facts in the evidence leads to: the one value that the chain says no more of."""
+    links: list[tuple[str, Triple]] = [
+        (label, unit.triple)
+        for label, evidence in told.units.items()
+        if "hops" in evidence.channels
+        for unit in evidence.facts
+        if unit.triple is not None
+    ]
+    subjects = {fold(triple.subject) for _, triple in links}
+    objects = {fold(triple.object) for _, triple in links}
+    ends = [
+        Extract(cleaned(triple.object), (label,))
+        for label, triple in links
+        if fold(triple.subject) in objects and fold(triple.object) not in subjects
+    ]
+    return ends[0] if len(ends) == 1 else None
 
 
-def _span_of_time(query: Query, place: _Place) -> str | None:
-    found = _SPAN_OF_TIME.search(place.text) if place.unit is None else None
-    return found[0].strip() if found else None
+def _places(told: Serialised) -> Iterator[Place]:
+    for label, evidence in list(told.units.items())[:MOST_UNITS]:
+        for start, end in sentences(evidence.text) or [Span(0, len(evidence.text))]:
+            text = cleaned(without_caption_mark(without_lead_in(evidence.text[start:end])))
+            yield Place(label, text, evidence, start, end)
 
 
-def _value(query: Query, place: _Place) -> str | None:
-    """The object of a claim whose subject and predicate the question has, or the subject of its rest."""
-    if place.unit is None or place.unit.triple is None:
-        return None
-    asked = _stems(query.text)
-    triple = place.unit.triple
-    subject, predicate, value = map(_stems, (triple.subject, triple.predicate, triple.object))
-    if subject and subject <= asked and (predicate & asked) and not value <= asked:
-        return triple.object
-    return None
+def _ordered(query: Query, places: Sequence[Place], reranker: Reranker | None) -> list[Place]:
+    """The sentences that state something, or else all, best first."""
+    asked = stems(query.text)
+    places = [place for place in places if not is_question(place.text)] or places
+    shares = [_share(asked, place) for place in places]
+    kept = sorted(range(len(places)), key=lambda number: -shares[number])[:MOST_SENTENCES]
+    scores = [shares[number] for number in kept]
+    if reranker is not None:
+        documents = [_document(places[number]) for number in kept]
+        scores = [
+            float(score) - RANK_WEIGHT * math.log(places[number].evidence.rank)
+            for number, score in zip(kept, reranker.score(query.text, documents), strict=True)
+        ]
+    best = sorted(range(len(kept)), key=lambda number: (-scores[number], kept[number]))
+    return [places[kept[number]] for number in best]
 
 
-def _sentence(query: Query, place: _Place) -> str | None:
-    return None
+def _share(asked: set[str], place: Place) -> float:
+    """The share of the question that is said; the first ranking tells what is equal."""
+    said = stems(place.text) | stems(place.evidence.speaker)
+    return len(asked & said) / max(len(asked), 1) - 0.25 * (place.evidence.rank - 1)
 
 
-_Find = Callable[[Query, _Place], str | None]
-_KINDS: Final[tuple[tuple[Callable[[str], object], _Find], ...]] = (
-    (_WHETHER.match, _sentence),
-    (_WHO_IS.match, _sentence),
-    (_NAME.search, _called),
-    (_HOW_LONG.search, _span_of_time),
-    (_HOW_MANY.search, _number),
-    (_WHEN.search, _when),
-    (_WHERE.search, _where),
-    (_WHO.search, _who),
-    (lambda question: True, _value),
-)
+def _document(place: Place) -> str:
+    """As the reranker reads it."""
+    said = without_lead_in(place.evidence.text[place.start : place.end])
+    return f"Source: {cleaned(place.evidence.speaker)}: {cleaned(said)}"
 
 
-def date_text(interval: Interval) -> str:
-    """An interval in words, as exact as it was said: `19 January 2026`, `January 2026`, `2026`."""
-    start, end = interval.start, interval.end
-    match interval.granularity:
-        case "day" if start == end:
-            return f"{start.day} {start:%B %Y}"
-        case "month" if (start.year, start.month) == (end.year, end.month):
-            return f"{start:%B %Y}"
-        case "year":
-            return f"{start:%Y}" if start.year == end.year else f"{start:%Y} to {end:%Y}"
-        case "week" if (end - start).days < 8:
-            return f"the week of {start.day} {start:%B %Y}"
-        case _:
-            return f"{start.day} {start:%B %Y} to {end.day} {end:%B %Y}"
+def _spoken(place: Place, told: Serialised) -> str:
+    """The sentence with names for "I" and "you"."""
+    source = place.evidence.source
+    role = source[0].role if source else None
+    speakers = tuple(dict.fromkeys(one.speaker for one in told.units.values()))
+    return resolve(place.text, cast_of(place.evidence.speaker, role, speakers))

@@ -17,7 +17,7 @@ from memdb.generate.extractive import extract
 from memdb.generate.local_graph import edge_array, local_graph
 from memdb.generate.reply import read_reply, telling
 from memdb.models.ports import Backbone, EmbeddingBackbone, Encoder, GraphEncoder, SoftToken
-from memdb.records import Answer, Moment, Query, Scope, WorkingMemory
+from memdb.records import Answer, Moment, Query, Scope, Tokens, WorkingMemory
 
 GRAPH_MODES: Final = ("token", "text")
 METHODS: Final = ("qgmem",)
@@ -103,9 +103,9 @@ def _generated(
         answer,
         clock.seconds,
         graph_mode="text" if soft is None else "token",
-        prompt_tokens=reply.prompt_tokens,
-        cached_tokens=reply.cached_tokens,
-        completion_tokens=reply.completion_tokens,
+        tokens=Tokens(
+            prompt=reply.prompt_tokens, cached=reply.cached_tokens, completion=reply.completion_tokens
+        ),
     )
 
 

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from memdb.errors import ModelError
-from memdb.language.cleaning import storable
-from memdb.models.ports import Completion
+from memdb.models.ports import Completion, valid_unicode
 
 _ANSWER: Final = re.compile(r'"answer"\s*:\s*"')
 _OPENING: Final = re.compile(r"\{")
+_OBJECT_BEGINS: Final = re.compile(r"\s*(?:```\w{0,12}\s*)?\{")
+_HEX: Final = re.compile(r"[0-9a-fA-F]{4}")
 _ESCAPES: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _UNSHOWN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MOST_STARTS: Final = 64  # braces that are tried from the end
@@ -28,8 +29,8 @@ class Reply(NamedTuple):
 def read_reply(completion: Completion) -> Reply:
     """The last JSON object with an answer; of a reply that has none, the whole text is the answer (A8).
 
-    Of a reply that was cut off, the answer is as much as was written of it. Raises ModelError for one that
-    was cut off before its answer began.
+    An answer that is null is empty, one that is a list its items. Of a reply that was cut off, the answer is
+    as much as was written of it. Raises ModelError for one that was cut off before its answer began.
     """
     found = _last_object(completion.text)
     if found is not None:
@@ -38,7 +39,7 @@ def read_reply(completion: Completion) -> Reply:
     text = written.feed(completion.text)
     if written.begun:
         return Reply(shown(text), "")
-    if completion.finish == "length" and completion.text.lstrip().startswith("{"):
+    if completion.finish == "length" and _OBJECT_BEGINS.match(completion.text):
         hint = "take a model that keeps to the format, or one with a larger context"
         raise ModelError("the model's reply was cut off before its answer began", hint=hint)
     return Reply(shown(completion.text), "")
@@ -46,21 +47,39 @@ def read_reply(completion: Completion) -> Reply:
 
 def shown(text: str) -> str:
     """A model's text without control characters, lines apart: it may repeat what a stranger wrote."""
-    return _UNSHOWN.sub("", storable(text)).strip()
+    return _UNSHOWN.sub("", valid_unicode(text)).strip()
 
 
 def _last_object(text: str) -> Reply | None:
     decoder = json.JSONDecoder()
     starts = [match.start() for match in _OPENING.finditer(text)]
-    for start in reversed(starts[-_MOST_STARTS:]):
+    last, end = None, 0
+    for start in starts[-_MOST_STARTS:]:
+        if start < end:  # inside an object that was read
+            continue
         try:
-            found, _ = decoder.raw_decode(text, start)
+            found, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict) and isinstance(found.get("answer"), str | int | float):
-            reason = found.get("reasoning_path")
-            return Reply(shown(str(found["answer"])), shown(reason) if isinstance(reason, str) else "")
-    return None
+        if isinstance(found, dict) and (answer := _as_text(found.get("answer", {}))) is not None:
+            last = Reply(answer, _as_text(found.get("reasoning_path")) or "")
+    return last
+
+
+def _as_text(value: object) -> str | None:
+    """A value as one text; None for an object."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return shown(value)
+        case int() | float():
+            return str(value)
+        case list():
+            parts = [_as_text(one) for one in value]
+            return ", ".join(part for part in parts if part)
+        case _:
+            return None
 
 
 class AnswerText:
@@ -88,10 +107,11 @@ class AnswerText:
         text, at, out = self._left, 0, list[str]()
         while at < len(text):
             if text[at] == '"':
+                out.append(self._paired(""))
                 self._ended = True
                 break
             if text[at] != "\\":
-                out.append(text[at])
+                out.append(self._paired(text[at]))
                 at += 1
                 continue
             length = 6 if text[at + 1 : at + 2] == "u" else 2
@@ -104,16 +124,13 @@ class AnswerText:
 
     def _escaped(self, code: str) -> str:
         if code[0] != "u":
-            return _ESCAPES.get(code, code)
-        try:
-            unit = chr(int(code[1:], 16))
-        except ValueError:
-            return "\ufffd"
-        if "\ud800" <= unit < "\udc00":
-            self._high = unit
-            return ""
-        pair, self._high = self._high + unit, ""
-        return pair.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return self._paired(_ESCAPES.get(code, code))
+        return self._paired(chr(int(code[1:], 16)) if _HEX.fullmatch(code[1:]) else "\ufffd")
+
+    def _paired(self, unit: str) -> str:
+        """The character after a first half of a pair that may wait; a half alone is U+FFFD."""
+        waiting, self._high = self._high, unit if "\ud800" <= unit < "\udc00" else ""
+        return valid_unicode(waiting + ("" if self._high else unit))
 
 
 def telling(on_answer: Callable[[str], None]) -> Callable[[str], None]:

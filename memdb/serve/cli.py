@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PATH = click.Path(path_type=Path)
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 EVERYONE_OPTION = click.option("--everyone", is_flag=True, help="Read everyone's memory.")
 ENCODER_OPTION = click.option(
@@ -68,7 +69,7 @@ def commands(context: click.Context) -> int | None:
 
 
 @commands.command(short_help="Store conversations.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.argument("inputs", nargs=-1, metavar="[INPUT]...")
 @click.option(
     "--format", "form", type=click.Choice(["json", "facts"]), default="json", help="What INPUT is written in."
@@ -123,7 +124,7 @@ def _print_added(done: list[Added], as_json: bool) -> None:
 
 
 @commands.command(short_help="Let a language model make the facts.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--llm", metavar="MODEL", help="A GGUF file, or openai:NAME; else rules make the facts.")
 @model_options
 @click.option("--session", metavar="NAME", help="This session alone.")
@@ -160,7 +161,7 @@ def build(file: Path, llm: str | None, as_json: bool, **options: Any) -> int:
 
 
 @commands.command(short_help="Make all vectors anew.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @ENCODER_OPTION
 @JSON_OPTION
 def reembed(file: Path, encoder: str | None, as_json: bool) -> int:
@@ -188,7 +189,7 @@ def reembed(file: Path, encoder: str | None, as_json: bool) -> int:
 
 
 @commands.command(short_help="Find the evidence for a question.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.argument("question")
 @click.option("-k", default=settings.TOP_K, show_default=True, help="How many pieces of evidence at most.")
 @click.option("--at", metavar="TIME", help="When the question is asked, for words like yesterday.")
@@ -225,13 +226,11 @@ def recall(file: Path, question: str, explain: bool, as_json: bool, **options: A
 
 
 @commands.command(short_help="Answer a question, with its sources.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.argument("question")
 @click.option("--llm", metavar="MODEL", help="A GGUF file, or openai:NAME; else a span is the answer.")
 @model_options
-@click.option(
-    "--graph", type=click.Path(path_type=Path), metavar="FOLDER", help="Graph encoder of the model."
-)
+@click.option("--graph", type=PATH, metavar="FOLDER", help="Graph encoder of the model.")
 @click.option("--text-only", is_flag=True, help="Leave the graph token out.")
 @click.option(
     "--budget", default=settings.CONTEXT_TOKENS, show_default=True, metavar="N", help="Tokens of memory."
@@ -270,7 +269,7 @@ def ask(file: Path, question: str, llm: str | None, as_json: bool, **options: An
 
 
 @commands.command(short_help="Print what a model needs to answer.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.argument("question")
 @click.option(
     "--budget", default=settings.CONTEXT_TOKENS, show_default=True, metavar="N", help="Tokens at most."
@@ -303,7 +302,7 @@ def context(file: Path, question: str, budget: int, **options: Any) -> None:
 
 
 @commands.command(short_help="Show how something changed.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.argument("relation")
 @click.option("--as-of", metavar="TIME", help="Leave out what was said later.")
 @click.option("--update", is_flag=True, help="First let traces know of every claim.")
@@ -333,7 +332,7 @@ def trace(file: Path, relation: str, as_of: str | None, update: bool, as_json: b
 
 
 @commands.command(short_help="Show what a file holds.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.argument("session", required=False)
 @click.option("--source", default="", metavar="NAME", help="Where the session was imported from.")
 @click.option("--windows", is_flag=True, help="Show how facts were made, and what was refused.")
@@ -388,7 +387,7 @@ def _messages_by_scope(sessions: Iterable[Session]) -> dict[Scope, tuple[int, in
 
 
 @commands.command(short_help="Check that a file is sound.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @JSON_OPTION
 def verify(file: Path, as_json: bool) -> int:
     """Check that FILE is sound: print each problem on a line, and exit with 3 if there is any."""
@@ -408,33 +407,30 @@ def verify(file: Path, as_json: bool) -> int:
 
 @commands.command(short_help="Measure memdb on data of yours.")
 @click.argument("name")
-@click.option(
-    "--data", type=click.Path(path_type=Path), envvar="MEMDB_DATA", show_envvar=True, help="Its data."
-)
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Results file that the run is added to."
-)
-@click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Picture to write: png, svg or pdf."
-)
+@click.option("--data", type=PATH, envvar="MEMDB_DATA", show_envvar=True, help="Its data.")
+@click.option("--out", type=PATH, metavar="FILE", help="Results file that the run is added to.")
+@click.option("--plot", type=PATH, metavar="FILE", help="Picture to write: png, svg or pdf.")
 @click.option("--limit", type=int, metavar="N", help="Ask the first N questions alone.")
 @click.option(
     "--channels", multiple=True, metavar="A,B", help="One more column: these channels alone. Repeatable."
 )
-@click.option(
-    "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the memory files, use those there."
-)
+@click.option("--keep", type=PATH, metavar="DIR", help="Keep the memory files, use those there.")
 @click.option("--ablate", is_flag=True, help="More columns: memdb with a part less in each.")
 @click.option("--depths", metavar="A,B", help="More columns: so many candidates reranked: 0,20,50,100.")
 @click.option("--sizes", metavar="A,B", help="Of a benchmark in several sizes, these alone: 6k,32k.")
 @click.option(
     "--haystack", type=int, metavar="N", help="Of longmemeval: ask among N sessions of other questions."
 )
+@click.option("--answers", is_flag=True, help="Answer the questions too, without a model, and with --llm.")
+@click.option("--llm", metavar="MODEL", help="With --answers: a GGUF file or openai:NAME that answers.")
+@click.option("--graph", metavar="FOLDER", help="With --llm: the graph encoder whose token it reads too.")
+@click.option("--judge", metavar="MODEL", help="With --answers: a GGUF file or openai:NAME that judges them.")
+@click.option("--judgings", type=int, metavar="N", help="Times each answer is judged: 10, of a GGUF file 1.")
 @click.option("--json", is_flag=True, help="Print the report as JSON.")
 def bench(name: str, data: Path | None, **options: Any) -> int:
     """Run the benchmark NAME on data of yours, and print its tables.
 
-    NAME is locomo, longmemeval, factconsolidation or beam.
+    NAME is locomo, longmemeval, factconsolidation, beam, or talks, which comes with its data.
     """
     from memdb.serve.benching import find_bench
 

@@ -64,10 +64,12 @@ class Talk(msgspec.Struct, frozen=True):
 
 def own(folder: Path = OWN) -> list[Talk]:
     """The talks written for memdb."""
-    return [_own(json.loads(file.read_text())) for file in sorted(folder.glob("*.json"))]
+    return [read(file) for file in sorted(folder.glob("*.json"))]
 
 
-def _own(raw: dict[str, Any]) -> Talk:
+def read(file: Path) -> Talk:
+    """One of them."""
+    raw = json.loads(file.read_text(encoding="utf-8"))
     sittings = tuple(
         Sitting(
             one["name"],

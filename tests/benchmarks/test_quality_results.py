@@ -13,6 +13,7 @@ from benchmarks.quality import results
 from benchmarks.quality.errors import BenchmarkError
 from benchmarks.quality.evaluate import Outcome
 from benchmarks.quality.results import Facts
+from benchmarks.quality.scoring import Answered
 
 OUTCOME = Outcome(
     conversation="conv-a",
@@ -23,6 +24,19 @@ OUTCOME = Outcome(
     ranks=(3, None),
     values={"recall@10": 0.5, "gold": 2},
     milliseconds=0.25,
+)
+
+ANSWERED = Answered(
+    conversation="conv-a",
+    number=2,
+    category=1,
+    answerer="text",
+    wanted="Porto",
+    text="In Porto",
+    labels=("MU1", "F2"),
+    judged=(1, 0),
+    values={"score": 0.5},
+    milliseconds=1200.5,
 )
 
 
@@ -62,7 +76,10 @@ def rows(file: Path, table: str, *json: str) -> list[dict[str, object]]:
 
 def test_round_trip(tmp_path: Path, facts: Facts) -> None:
     file = tmp_path / "results.sqlite"
-    assert results.append(file, facts, [OUTCOME]) == 1
+    assert results.append(file, facts, [OUTCOME], [ANSWERED]) == 1
+    (answer,) = rows(file, "answer", "labels", "judged", "values")
+    assert answer.pop("run") == 1
+    assert msgspec.convert(answer, Answered) == ANSWERED
     (run,) = rows(file, "run", "settings", "options", "models", "machine")
     (question,) = rows(file, "question", "gold", "ranks", "values")
     assert (run.pop("id"), question.pop("run")) == (1, 1)
@@ -90,15 +107,29 @@ def test_a_run_is_kept_whole_or_not_at_all(tmp_path: Path, facts: Facts) -> None
         "DELETE FROM run",
         "UPDATE question SET ranks = '[]'",
         "DELETE FROM question",
+        "UPDATE answer SET text = ''",
+        "DELETE FROM answer",
     ],
 )
 def test_rows_are_only_ever_added(tmp_path: Path, facts: Facts, statement: str) -> None:
     file = tmp_path / "results.sqlite"
-    results.append(file, facts, [OUTCOME])
+    results.append(file, facts, [OUTCOME], [ANSWERED])
     connection = apsw.Connection(str(file))
     with pytest.raises(apsw.ConstraintError, match="only ever added"):
         connection.execute(statement)
     connection.close()
+
+
+def test_a_file_of_the_format_before_goes_on(tmp_path: Path, facts: Facts) -> None:
+    file = tmp_path / "old.sqlite"
+    results.append(file, facts, [OUTCOME])
+    connection = apsw.Connection(str(file))
+    connection.execute("DROP TABLE answer")
+    connection.pragma("user_version", results.WITHOUT_ANSWERS)
+    connection.close()
+    assert results.append(file, facts, [OUTCOME], [ANSWERED]) == 2
+    assert [row["run"] for row in rows(file, "question")] == [1, 2]
+    assert [row["run"] for row in rows(file, "answer")] == [2]
 
 
 def test_another_database_is_left_alone(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_without_a_backbone_the_answer_is_a_span_with_its_source(ask) -> None:
     assert answer.evidence[citation.rank - 1].source == citation.source
     assert [sentence.supported for sentence in answer.sentences] == [True]
     assert 0 < answer.confidence <= 1
-    assert {"recall", "answer"} <= set(answer.timings_s)
+    assert {"recall", "answer"} <= set(answer.timings)
 
 
 def test_an_empty_memory_has_no_answer(path: Path) -> None:
@@ -75,8 +75,8 @@ def test_a_backbone_answers_and_its_labels_become_sources(ask) -> None:
     assert answer.unknown_labels == ("MU77",)
     assert [sentence.supported for sentence in answer.sentences] == [True]
     assert answer.graph_mode == "text"
-    assert answer.prompt_tokens > 50
-    assert answer.completion_tokens > 5
+    assert answer.tokens.prompt > 50
+    assert answer.tokens.completion > 5
 
 
 def test_a_sentence_nobody_said_is_marked_and_lowers_the_confidence(ask) -> None:

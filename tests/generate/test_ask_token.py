@@ -75,7 +75,7 @@ def test_text_mode_is_the_same_prompt_without_the_token(opened) -> None:
     assert (with_token.graph_mode, text_only.graph_mode) == ("token", "text")
     assert second.soft is None
     assert first.turns == second.turns
-    assert with_token.prompt_tokens == text_only.prompt_tokens + 1
+    assert with_token.tokens.prompt == text_only.tokens.prompt + 1
 
 
 def test_a_memory_without_facts_has_no_token(path: Path) -> None:

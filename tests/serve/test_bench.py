@@ -33,6 +33,15 @@ def test_options_reach_the_benchmark(cli, monkeypatch):
         "0,20",
         "--haystack",
         "48",
+        "--answers",
+        "--llm",
+        "m.gguf",
+        "--graph",
+        "g",
+        "--judge",
+        "openai:j",
+        "--judgings",
+        "3",
     ]
     channels = ["--channels", "unit_dense", "--channels", "message_dense,message_lexical"]
     assert cli("bench", "locomo", "--data", "d", *options, *channels).exit_code == 0
@@ -46,6 +55,11 @@ def test_options_reach_the_benchmark(cli, monkeypatch):
         "ablate": True,
         "depths": "0,20",
         "haystack": 48,
+        "answers": True,
+        "llm": "m.gguf",
+        "graph": "g",
+        "judge": "openai:j",
+        "judgings": 3,
         "channels": ("unit_dense", "message_dense,message_lexical"),
     }
     assert seen == [(("locomo", Path("d")), expected)]

@@ -1,0 +1,105 @@
+"""What answers a benchmark's questions: `Memory.ask` without a model, with one, and with its graph token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+import memdb
+from memdb.models import registry
+from memdb.models.ports import Backbone, EmbeddingBackbone, GraphEncoder
+
+from .data import Question
+from .errors import BenchmarkError
+from .judge import JUDGINGS
+
+EXTRACTIVE: Final = "extractive"  # no language model: a span of the evidence
+TEXT: Final = "text"  # a language model that reads the working memory as text
+TOKEN: Final = "token"  # and its graph as one token before it
+
+
+class Wanted(NamedTuple):
+    """Which models answer and judge: a GGUF file or `openai:NAME`, a folder with a graph encoder."""
+
+    answers: bool = False
+    llm: str | None = None
+    graph: str | None = None
+    judge: str | None = None
+    judgings: int | None = None
+
+
+class Models(NamedTuple):
+    """What answers besides the rules, and what judges, how often."""
+
+    backbone: Backbone | None = None
+    graph_encoder: GraphEncoder | None = None
+    judge: Backbone | None = None
+    judgings: int = 1
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Of each model by name, for those at an endpoint the name alone."""
+        used = [one for one in (self.backbone, self.graph_encoder, self.judge) if one is not None]
+        return {one.name: str(getattr(one, "sha256", None) or getattr(one, "identity", "")) for one in used}
+
+
+class Ask:
+    """`Memory.ask`, as a column asks it."""
+
+    def __init__(self, memory: memdb.Memory, graph_mode: str) -> None:
+        self._memory = memory
+        self._graph_mode = graph_mode
+
+    def __call__(self, question: Question, /) -> memdb.Answer:
+        """The answer, by the clock the question is asked by."""
+        return self._memory.ask(question.text, at=question.asked_at, graph_mode=self._graph_mode)
+
+
+def require_sense(wanted: Wanted) -> None:
+    """Raises BenchmarkError for models that nothing would ask."""
+    if not wanted.answers:
+        named = [f"--{name}" for name in wanted._fields[1:] if getattr(wanted, name) is not None]
+        if named:
+            raise BenchmarkError(f"{named[0]} is for answers, and none are asked for", hint="add --answers")
+    if wanted.graph is not None and wanted.llm is None:
+        raise BenchmarkError("--graph is read by a language model, and none is named", hint="add --llm")
+    if wanted.judgings is not None and (wanted.judge is None or wanted.judgings < 1):
+        reason = "is less than one" if wanted.judge else "needs a judge"
+        raise BenchmarkError(
+            f"--judgings {wanted.judgings} {reason}", hint="add --judge, and ask once or more"
+        )
+
+
+@contextmanager
+def models(wanted: Wanted) -> Iterator[Models | None]:
+    """The models, loaded, until the block ends; None where no answers are wanted.
+
+    A judge in this process is asked once: it would say the same again. Raises BenchmarkError for a request
+    without sense, and what the models raise when they cannot be loaded.
+    """
+    require_sense(wanted)
+    if not wanted.answers:
+        yield None
+        return
+    loaded: dict[str, Backbone] = {}
+    try:
+        for spec in (wanted.llm, wanted.judge):
+            if spec is not None and spec not in loaded:
+                loaded[spec] = registry.load_backbone(spec)
+        backbone = loaded.get(wanted.llm or "")
+        if wanted.graph is not None and not isinstance(backbone, EmbeddingBackbone):
+            raise BenchmarkError(
+                f"{wanted.llm} reads text alone, no graph token",
+                hint="take a GGUF file, or leave --graph out",
+            )
+        once = wanted.judge is None or not wanted.judge.startswith(registry.OPENAI)
+        yield Models(
+            backbone=backbone,
+            graph_encoder=None if wanted.graph is None else registry.load_graph_encoder(wanted.graph),
+            judge=loaded.get(wanted.judge or ""),
+            judgings=wanted.judgings or (1 if once else JUDGINGS),
+        )
+    finally:
+        for one in loaded.values():
+            one.close()
