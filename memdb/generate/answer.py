@@ -23,6 +23,11 @@ def probability(memory: WorkingMemory) -> float:
     return UNKNOWN_PROBABILITY if memory.answerable is None else memory.answerable
 
 
+def seems_held(memory: WorkingMemory) -> bool:
+    """Whether the memory is likely enough to hold the answer."""
+    return probability(memory) >= settings.ABSTAIN_BELOW
+
+
 def none_held(memory: WorkingMemory, reason: str = "") -> Answer:
     """The answer that there is none. Its confidence is that of the memory holding one all the same."""
     return Answer(
@@ -35,8 +40,8 @@ def none_held(memory: WorkingMemory, reason: str = "") -> Answer:
 
 
 def from_span(memory: WorkingMemory, found: Extract | None, told: Serialised) -> Answer:
-    """A span of the evidence as answer, or none: where the memory seems to hold none, or there is no span."""
-    if found is None or probability(memory) < settings.ABSTAIN_BELOW:
+    """A span of the evidence as answer, or that there is none."""
+    if found is None:
         return none_held(memory)
     return Answer(
         text=found.text,

@@ -11,7 +11,7 @@ from memdb import settings
 from memdb.activate.recall import Reader, Wish, recall
 from memdb.activate.working_memory import Serialised, estimated_tokens, serialised
 from memdb.errors import InputError
-from memdb.generate.answer import from_reply, from_span, none_held, with_costs
+from memdb.generate.answer import from_reply, from_span, none_held, seems_held, with_costs
 from memdb.generate.answer_prompt import ANSWER_SCHEMA, answer_turns
 from memdb.generate.extractive import extract
 from memdb.generate.local_graph import edge_array, local_graph
@@ -64,14 +64,17 @@ def ask(
     clock = _Clock()
     with clock.step("recall"):
         memory = recall(reader, asking.query, wish)
-    if not memory.evidence:
+    backbone = generator.backbone
+    with clock.step("serialise"):
+        count = estimated_tokens if backbone is None else backbone.count_tokens
+        told = serialised(memory, _room(backbone, asking), count)
+    if not told.text or (backbone is None and not seems_held(memory)):
         answer = none_held(memory)
-    elif generator.backbone is None:
+    elif backbone is None:
         with clock.step("answer"):
-            told = serialised(memory, asking.budget_tokens, estimated_tokens)
             answer = from_span(memory, extract(asking.query, told, reader.reranker()), told)
     else:
-        return _generated(generator.backbone, generator, asking, memory, clock, on_answer)
+        return _generated(backbone, generator, asking, memory, told, clock, on_answer)
     if on_answer is not None:
         on_answer(answer.text)
     return with_costs(answer, clock.seconds)
@@ -82,12 +85,11 @@ def _generated(
     generator: Generator,
     asking: Asking,
     memory: WorkingMemory,
+    told: Serialised,
     clock: _Clock,
     on_answer: Callable[[str], None] | None,
 ) -> Answer:
-    """The backbone's answer to a working memory that is not empty."""
-    with clock.step("serialise"):
-        told = serialised(memory, _room(backbone, asking), backbone.count_tokens)
+    """The backbone's answer to a working memory of which something is told."""
     turns, place = answer_turns(asking.query.text, asking.question_time, told.text)
     given: dict[str, Any] = {}
     with clock.step("graph"):
@@ -109,8 +111,10 @@ def _generated(
     )
 
 
-def _room(backbone: Backbone, asking: Asking) -> int:
+def _room(backbone: Backbone | None, asking: Asking) -> int:
     """Tokens that the serialised memory may have."""
+    if backbone is None:
+        return asking.budget_tokens
     turns, _ = answer_turns(asking.query.text, asking.question_time, "")
     prompt = sum(backbone.count_tokens(turn.text) for turn in turns) + settings.TEMPLATE_TOKENS
     room = backbone.context_tokens - settings.ANSWER_TOKENS - prompt

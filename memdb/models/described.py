@@ -11,11 +11,11 @@ from memdb.errors import ModelDamaged, ModelError
 from memdb.models.ports import FIELDS, Field
 
 
-class Described:
-    """Name, digest and length of a model: see `ports.Encoder` and `ports.Reranker`."""
+class Named:
+    """Name and digest of a model."""
 
-    def __init__(self, name: str, sha256: str, max_tokens: int) -> None:
-        self._name, self._sha256, self._max_tokens = name, sha256, max_tokens
+    def __init__(self, name: str, sha256: str) -> None:
+        self._name, self._sha256 = name, sha256
 
     @property
     def name(self) -> str:
@@ -26,6 +26,14 @@ class Described:
     def sha256(self) -> str:
         """Hex digest of the model file."""
         return self._sha256
+
+
+class Described(Named):
+    """Name, digest and length of a model: see `ports.Encoder` and `ports.Reranker`."""
+
+    def __init__(self, name: str, sha256: str, max_tokens: int) -> None:
+        super().__init__(name, sha256)
+        self._max_tokens = max_tokens
 
     @property
     def max_tokens(self) -> int:
@@ -46,25 +54,15 @@ class DescribedReranker(Described):
         return self._fields
 
 
-class DescribedGraphEncoder:
+class DescribedGraphEncoder(Named):
     """What a graph encoder says of itself, and what it takes: see `ports.GraphEncoder`."""
 
     def __init__(
         self, name: str, sha256: str, *, encoder_sha256: str, backbone_sha256: str, dimension: int, width: int
     ) -> None:
-        self._name, self._sha256 = name, sha256
+        super().__init__(name, sha256)
         self._encoder_sha256, self._backbone_sha256 = encoder_sha256, backbone_sha256
         self._dimension, self._width = dimension, width
-
-    @property
-    def name(self) -> str:
-        """What the model is called."""
-        return self._name
-
-    @property
-    def sha256(self) -> str:
-        """Hex digest of the model file."""
-        return self._sha256
 
     @property
     def encoder_sha256(self) -> str:

@@ -129,6 +129,15 @@ def test_the_prompt_has_the_memory_once_as_data_and_the_time_of_the_question(pat
     assert backbone.calls[0].schema is not None
 
 
+def test_where_nothing_fits_the_budget_nobody_is_asked(path: Path) -> None:
+    backbone = ScriptedBackbone([reply("x")])
+    with memdb.open(path, encoder=HashEncoder(), backbone=backbone) as memory:
+        memory.add(TALK)
+        answer = memory.ask(WHEN, budget_tokens=1)
+    assert (answer.text, answer.abstained) == (NO_ANSWER, True)
+    assert backbone.calls == []
+
+
 @pytest.mark.parametrize("context_tokens", [600, 900, 4_000])
 def test_the_prompt_fits_the_context_of_any_backbone(path: Path, context_tokens: int) -> None:
     backbone = ScriptedBackbone([reply("x")], context_tokens=context_tokens)
