@@ -180,6 +180,61 @@ class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
         return self.evidence[index]
 
 
+class Utterance(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of the raw history at its place: `position` in the session `session` of `source`.
+
+    `rank` is the place, from 1, at which a question found it, None where it came with its segment.
+    """
+
+    message: Message
+    session: str
+    position: int
+    source: str = ""
+    rank: int | None = None
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """Adjacent messages of one session with coherent content (DeferMem section 3.2), oldest first.
+
+    `linked` says that no message of it was found: it came by its link to a segment with one. `cut` says that
+    messages were left out for the budget.
+    """
+
+    utterances: tuple[Utterance, ...]
+    linked: bool = False
+    cut: bool = False
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidate set of a question: raw history, segments in the order of time (DeferMem section 3.2).
+
+    `tokens` are those of its messages' content. `truncated` says that segments or messages were left out for
+    the budget.
+    """
+
+    query: Query
+    segments: tuple[Segment, ...] = ()
+    tokens: int = 0
+    truncated: bool = False
+
+    @property
+    def utterances(self) -> tuple[Utterance, ...]:
+        """All messages, segment by segment."""
+        return tuple(one for segment in self.segments for one in segment.utterances)
+
+
+class Distilled(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of distilled evidence: what a message says, told so that it can be understood alone.
+
+    `faithful` says that every word of content in `info` comes from the message or from earlier ones of its
+    segment.
+    """
+
+    info: str
+    utterance: Utterance
+    faithful: bool = True
+
+
 class LocalGraph(msgspec.Struct, frozen=True, kw_only=True):
     """The triples of a working memory as a directed graph (QGMem equation 5).
 
