@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from memdb.errors import ModelDamaged
 from memdb.models.card import AttentionShape
 from memdb.models.onnx import PROVIDERS, SLICE_TEXTS, OnnxEncoder, Runtime
 from memdb.models.ports import require_finite, require_pairs
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 Array = NDArray[np.float32]
 
@@ -48,7 +45,7 @@ class AttentionReader:
         self._runtime = Runtime(
             model_file, tokenizer_file, name=name, inner=self._values, providers=providers, threads=threads
         )
-        self._before, self._after = special_tokens(self._runtime.tokenizer)
+        self._before, self._after = self._runtime.special_tokens()
         self._runtime.tokenizer.encode_special_tokens = True  # what they are called is only text from here on
 
     def attention(self, pairs: Sequence[tuple[str, str]]) -> Array:
@@ -97,15 +94,6 @@ def attention_shares(query: Array, key: Array) -> Array:
     powers = np.exp(logits - logits.max(axis=2, keepdims=True))
     shares: Array = powers / powers.sum(axis=2, keepdims=True)
     return shares
-
-
-def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """What a tokenizer puts before a text and after it: read from what it makes of some letter."""
-    encoding = tokenizer.encode("a")
-    plain = [at for at, special in enumerate(encoding.special_tokens_mask) if not special]
-    if not plain:
-        raise ModelDamaged("the tokenizer makes nothing of a text")
-    return encoding.ids[: plain[0]], encoding.ids[plain[-1] + 1 :]
 
 
 class Attending:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 from memdb import settings
 from memdb.errors import InputError, ModelDamaged
 from memdb.language.compress import Word, chunks, require_rate, require_text, without_unlikely
-from memdb.models.attention import Array, late_reader, special_tokens
+from memdb.models.attention import Array, late_reader
 from memdb.models.card import AttentionShape
 from memdb.models.described import Described
-from memdb.models.onnx import PROVIDERS, Runtime
+from memdb.models.onnx import PROVIDERS, Pieces, Runtime
 from memdb.models.ports import require_finite, valid_unicode
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding
 
 
 class Lingua(Described):
@@ -48,7 +45,7 @@ class Lingua(Described):
         super().__init__(name, sha256, max_tokens)
         self._rate = rate
         self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
-        self._before, self._after = special_tokens(self._runtime.tokenizer)
+        self._before, self._after = self._runtime.special_tokens()
         self._room = max_tokens - len(self._before) - len(self._after)
         if self._room < 1:
             raise InputError(f"{max_tokens} tokens leave no room for a text")
@@ -73,11 +70,11 @@ class Lingua(Described):
         require_text(text)
         require_rate(rate)
         legal = valid_unicode(text)
-        encoding = self._runtime.tokenizer.encode(legal, add_special_tokens=False)
-        starts = [start for start, _ in encoding.offsets]
+        pieces = self._runtime.pieces(legal)
+        starts = [start for start, _ in pieces.places]
         spans = chunks(legal, starts, self._room)
-        parts = [self._kept(encoding.ids[span.start : span.end]) for span in spans]
-        words = _words(legal, encoding, np.concatenate(parts) if parts else np.zeros(0, np.float32))
+        parts = [self._kept(pieces.ids[span.start : span.end]) for span in spans]
+        words = _words(legal, pieces, np.concatenate(parts) if parts else np.zeros(0, np.float32))
         short = without_unlikely(legal, words, rate)
         return text if short is legal else short
 
@@ -97,13 +94,12 @@ class Lingua(Described):
         return kept
 
 
-def _words(text: str, encoding: Encoding, probabilities: NDArray[np.float32]) -> list[Word]:
+def _words(text: str, pieces: Pieces, probabilities: NDArray[np.float32]) -> list[Word]:
     """The tokenizer's words that are more than blanks."""
     words = list[Word]()
-    number = encoding.word_ids
-    for _, group in groupby(range(len(number)), key=number.__getitem__):
+    for _, group in groupby(range(len(pieces.ids)), key=pieces.words.__getitem__):
         places = list(group)
-        start, end = encoding.offsets[places[0]][0], encoding.offsets[places[-1]][1]
+        start, end = pieces.places[places[0]][0], pieces.places[places[-1]][1]
         said = text[start:end]
         start += len(said) - len(said.lstrip())
         if said.strip():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -81,6 +81,14 @@ class Session:
         return [np.asarray(value, np.float32) for value in values]
 
 
+class Pieces(NamedTuple):
+    """The tokens of a text: ids, the characters each stands for, and the number of the word it is of."""
+
+    ids: list[int]
+    places: list[tuple[int, int]]
+    words: list[int | None]
+
+
 class Runtime(Session):
     """A graph and its tokenizer, loaded; see `Session`."""
 
@@ -109,6 +117,19 @@ class Runtime(Session):
         """Tokens of a whole text, special tokens left out."""
         encoding = self.tokenizer.encode(valid_unicode(text), add_special_tokens=False)
         return sum(map(len, (encoding, *encoding.overflowing)))  # a tokenizer that truncates keeps the rest
+
+    def pieces(self, text: str) -> Pieces:
+        """The tokens of a whole text without lone surrogates, special tokens left out."""
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        return Pieces(encoding.ids, encoding.offsets, encoding.word_ids)
+
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        """What the tokenizer puts before a text and after it: read from what it makes of some letter."""
+        encoding = self.tokenizer.encode("a")
+        plain = np.flatnonzero(np.equal(encoding.special_tokens_mask, 0))
+        if not plain.size:
+            raise ModelDamaged(f"the tokenizer of {self.name} makes nothing of a text")
+        return encoding.ids[: plain[0]], encoding.ids[plain[-1] + 1 :]
 
 
 class OnnxEncoder(Described):
