@@ -110,6 +110,11 @@ MAX_LABEL_HITS: Final = 512  # nearest labels looked at per constraint
 ADD_BATCH_MESSAGES: Final = 512  # messages per write transaction of a long add
 REEMBED_BATCH_ROWS: Final = 256  # messages, units or labels per write transaction of a re-embedding
 
+# --- DeferMem (section and appendix in brackets)
+ATTENTION_TEXT_TOKENS: Final = 128  # of a message that are read for its attention to the one before (ours)
+COMPRESSION_RATE: Final = 0.8  # share of a text's words that LLMLingua-2 keeps (LightMem's)
+CHUNK_TOKENS: Final = 512  # most that a compressor reads at once, special tokens included (LLMLingua-2)
+
 # --- Rerankers (ours)
 PAIR_TOKENS: Final = 512  # longest question and document of a cross-encoder whose card does not say
 YES_NO_TOKENS: Final = 2_048  # the same of a Qwen3-Reranker, its prompt included; its authors read 8,192
