@@ -80,6 +80,15 @@ ABSTAIN_BELOW: Final = 0.4
 RERANK_BEFORE: Final = 1  # messages before a candidate's own that the reranker reads with it
 MAX_NEIGHBOURS: Final = 16  # messages on each side of a piece of evidence that may be asked for
 
+# --- Distillation (DeferMem gives no numbers; ours)
+DISTILL_DEPTH: Final = 50  # best-placed messages that the extractive distiller looks at
+RANK_WEIGHT_OF_USEFUL: Final = 1.0  # of ln(rank), taken from the reranker's log-odds
+MOST_USEFUL: Final = 8  # messages that it may choose
+LEAST_USEFUL: Final = 0.0  # relevance, log-odds less rank, from which on a message is useful
+MAX_INFO_CHARS: Final = 600  # of what is told of one message
+MOST_DISTILLED: Final = 64  # messages that a model may choose: more is no distillation
+DISTILL_TOKENS: Final = 2_048  # longest reply of a distiller, a third of its context at most
+
 # --- The file (ours)
 BUSY_TIMEOUT_MS: Final = 10_000  # how long a writer waits for another
 CACHE_KIB: Final = 64 * 1024  # page cache of the writer
