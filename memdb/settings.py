@@ -81,13 +81,18 @@ RERANK_BEFORE: Final = 1  # messages before a candidate's own that the reranker 
 MAX_NEIGHBOURS: Final = 16  # messages on each side of a piece of evidence that may be asked for
 
 # --- Distillation (DeferMem gives no numbers; ours)
-DISTILL_DEPTH: Final = 50  # best-placed messages that the extractive distiller looks at
-RANK_WEIGHT_OF_USEFUL: Final = 1.0  # of ln(rank), taken from the reranker's log-odds
-MOST_USEFUL: Final = 8  # messages that it may choose
-LEAST_USEFUL: Final = 0.0  # relevance, log-odds less rank, from which on a message is useful
-MAX_INFO_CHARS: Final = 600  # of what is told of one message
-MOST_DISTILLED: Final = 64  # messages that a model may choose: more is no distillation
-DISTILL_TOKENS: Final = 2_048  # longest reply of a distiller, a third of its context at most
+DISTILL_DEPTH: Final = (
+    30  # best-placed messages that the reranker reads; of 50 it chooses no others (measured)
+)
+USEFUL_RANK_WEIGHT: Final = 1.0  # of ln(rank), taken from the reranker's log-odds (measured)
+LEAST_USEFUL: Final = -5.0  # relevance, log-odds less rank, from which on a message is useful (measured)
+USEFUL_WITHIN: Final = 4.0  # by how much a useful message is less relevant than the best at most (measured)
+MOST_USEFUL: Final = 10  # useful messages (measured)
+MAX_STATEMENT_CHARS: Final = 600  # of what rules tell of one message
+MAX_INFO_CHARS: Final = 300  # of what a model may tell of one message
+DISTILL_TOKENS: Final = 4_096  # longest reply of a distiller, a third of its context at most
+# Room in such a reply for each message that may be chosen, so that one that repeats itself still ends.
+DISTILLED_TOKENS: Final = MAX_INFO_CHARS // 2 + 40
 
 # --- The file (ours)
 BUSY_TIMEOUT_MS: Final = 10_000  # how long a writer waits for another

@@ -26,16 +26,19 @@ class Action(NamedTuple):
     evidence: tuple[tuple[str, str], ...]
 
 
-def action_schema(ids: Sequence[str]) -> dict[str, object]:
-    """The JSON schema of an action over the messages `ids`; a backbone held to it can name no other.
-
-    Of both lists at most settings.MOST_DISTILLED items: grammars count.
+def action_schema(ids: Sequence[str], most: int) -> dict[str, object]:
+    """The JSON schema of an action over the messages `ids`, of which at most `most` are chosen; a backbone
+    held to it can name no other.
     """
     id = {"type": "string", "enum": list(ids)}
     info = {"type": "string", "minLength": 1, "maxLength": settings.MAX_INFO_CHARS}
     lists = {USEFUL: _object({_ID: id}), EVIDENCE: _object({_ID: id, _INFO: info})}
-    most = min(len(ids), settings.MOST_DISTILLED)
-    return _object({key: {"type": "array", "items": item, "maxItems": most} for key, item in lists.items()})
+    return _object(
+        {
+            key: {"type": "array", "items": item, "maxItems": min(len(ids), most)}
+            for key, item in lists.items()
+        }
+    )
 
 
 def _object(properties: dict[str, object]) -> dict[str, object]:

@@ -5,7 +5,8 @@ finds relevant, the place at which each was found being the second sign.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from memdb import settings
 from memdb.activate.rerank import relevances
@@ -17,38 +18,52 @@ from memdb.models.ports import Reranker
 from memdb.records import Evidence, History, Utterance
 
 
-def chosen(history: History, reranker: Reranker | None, most: int, least: float) -> tuple[int, ...]:
-    """The numbers, in `History.utterances`, of at most `most` messages whose relevance is at least `least`,
-    the most relevant first.
+class Bounds(NamedTuple):
+    """Useful are at most `most` messages, of a relevance of at least `least`, and at most `within` less than
+    that of the best.
     """
+
+    most: int = settings.MOST_USEFUL
+    least: float = settings.LEAST_USEFUL
+    within: float = settings.USEFUL_WITHIN
+
+
+def chosen(history: History, reranker: Reranker | None, bounds: Bounds) -> tuple[int, ...]:
+    """The numbers, in `History.utterances`, of the useful messages, the most relevant first."""
     scores = relevance(history, reranker)
+    least = max(bounds.least, max(scores.values(), default=0.0) - bounds.within)
     best = sorted(scores, key=lambda number: (-scores[number], number))
-    return tuple(number for number in best[:most] if scores[number] >= least)
+    return tuple(number for number in best[: bounds.most] if scores[number] >= least)
 
 
 def relevance(history: History, reranker: Reranker | None) -> dict[int, float]:
-    """Log-odds that messages help, of those that are looked at, by their numbers in `History.utterances`.
+    """Log-odds that messages help, of those that are read, by their numbers in `History.utterances`.
 
-    Those of the reranker, from which settings.RANK_WEIGHT_OF_USEFUL · ln(rank) is taken; a message that was
-    not found itself has the rank that follows the last one's. Without a reranker they are those of a word of
-    the question being said in the message.
+    They are the reranker's, from which USEFUL_RANK_WEIGHT · ln(rank) is taken; a message that was not found
+    itself has the rank behind the last one's. Without a reranker they are those of a word of the question
+    being said in the message.
     """
     messages = history.utterances
-    numbers = list(_looked_at(messages))
+    numbers = _read(history)
     scores = _scores(history, reranker, numbers)
     last = 1 + max((one.rank or 0 for one in messages), default=0)
-    weight = settings.RANK_WEIGHT_OF_USEFUL
     return {
-        number: score - weight * math.log(messages[number].rank or last)
+        number: score - settings.USEFUL_RANK_WEIGHT * math.log(messages[number].rank or last)
         for number, score in zip(numbers, scores, strict=True)
     }
 
 
-def _looked_at(messages: Sequence[Utterance]) -> Iterator[int]:
-    """The best-placed messages, then the neighbours of the very best."""
-    found = [number for number, one in enumerate(messages) if one.rank is not None]
-    found.sort(key=lambda number: messages[number].rank or 0)
-    yield from found[: settings.DISTILL_DEPTH]
+def _read(history: History) -> list[int]:
+    """The messages that are read: as many as settings.DISTILL_DEPTH, those that were found first, by rank,
+    then those nearest to one that was, then those of linked segments.
+    """
+    places: list[tuple[float, float, int]] = []
+    for segment in history.segments:
+        hits = [(one.position, one.rank) for one in segment.utterances if one.rank is not None]
+        for one in segment.utterances:
+            near = min(((abs(one.position - at), rank) for at, rank in hits), default=(math.inf, 0))
+            places.append((*near, len(places)))
+    return [number for *_, number in sorted(places)[: settings.DISTILL_DEPTH]]
 
 
 def _scores(history: History, reranker: Reranker | None, numbers: Sequence[int]) -> list[float]:

@@ -14,8 +14,14 @@ import msgspec
 from memdb import settings
 from memdb.activate.working_memory import CLOSING, OPENING, quoted
 from memdb.generate.action import Action, action_schema, parse_action
-from memdb.generate.choose import chosen
-from memdb.generate.distill_prompt import clock_text, distill_turns, reply_tokens, require_fits
+from memdb.generate.choose import Bounds, chosen
+from memdb.generate.distill_prompt import (
+    clock_text,
+    distill_turns,
+    most_told,
+    reply_tokens,
+    require_fits,
+)
 from memdb.generate.faithful import faithful
 from memdb.generate.rewrite import statement
 from memdb.language.cleaning import cleaned
@@ -65,8 +71,9 @@ class Distiller(Protocol):
 class ExtractiveDistiller:
     """A `Distiller` without a language model: the messages that a reranker finds helpful, rewritten by rules.
 
-    At most `most` messages are chosen, of a relevance of at least `least`: see `choose.relevance`. Without a
-    reranker the words that a message shares with the question stand in. All evidence is faithful.
+    At most `most` messages are chosen, of a relevance of at least `least`, and of at most `within` less than
+    the best: see `choose.relevance`. Without a reranker the words that a message shares with the question
+    stand in. All evidence is faithful.
     """
 
     def __init__(
@@ -74,12 +81,13 @@ class ExtractiveDistiller:
         reranker: Reranker | None,
         most: int = settings.MOST_USEFUL,
         least: float = settings.LEAST_USEFUL,
+        within: float = settings.USEFUL_WITHIN,
     ) -> None:
-        self._reranker, self._most, self._least = reranker, most, least
+        self._reranker, self._bounds = reranker, Bounds(most, least, within)
 
     def distil(self, history: History, question_time: str | None) -> Distillation:
         """See `Distiller`. The question's time is not looked at: nothing is dated anew."""
-        useful = chosen(history, self._reranker, self._most, self._least)
+        useful = chosen(history, self._reranker, self._bounds)
         evidence, told = list[Distilled](), list[Utterance]()
         for one, segment in _with_segments(history, useful):
             info = statement(one, segment, _speakers(history, one), history.query.text)
@@ -106,7 +114,7 @@ class ModelDistiller:
         reply = self._backbone.complete(
             asked.turns,
             max_tokens=reply_tokens(self._backbone),
-            schema=action_schema(list(asked.messages)),
+            schema=action_schema(list(asked.messages), most_told(self._backbone)),
         )
         return from_reply(reply, history, asked.messages)
 

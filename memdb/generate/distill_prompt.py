@@ -77,6 +77,11 @@ def reply_tokens(backbone: Backbone) -> int:
     return min(settings.DISTILL_TOKENS, backbone.context_tokens // 3)
 
 
+def most_told(backbone: Backbone) -> int:
+    """Messages that a reply has room for: more may not be chosen, so that no reply is cut off."""
+    return max(1, reply_tokens(backbone) // settings.DISTILLED_TOKENS)
+
+
 def room(backbone: Backbone, question: str, question_time: str | None = None) -> int:
     """Tokens that the context leaves for the messages of a history, each of `message_tokens`.
 

@@ -34,9 +34,9 @@ _ENDS: Final = tuple(".!?…。！？\"'”’»)]")
 def statement(utterance: Utterance, segment: Segment, speakers: Sequence[str], question: str) -> str:
     """What a message says, as one faithful statement; empty when it says no word.
 
-    `speakers` are those of the session: between two, "you" is the other one. Of a long message the claims
-    that say most of the question are told, settings.MAX_INFO_CHARS at most. The picture it came with stands
-    at the end, as `[image: …]`.
+    `speakers` are those of the session: between two, "you" is the other one. Of a message longer than
+    settings.MAX_STATEMENT_CHARS the sentences that say most of the question are told. The picture it came
+    with stands at the end, as `[image: …]`.
     """
     names = tuple(dict.fromkeys(cleaned(name) for name in speakers))
     support = said_by(utterance, segment, names)
@@ -61,7 +61,7 @@ def _told(utterance: Utterance, segment: Segment, names: tuple[str, ...], questi
             told.append(before + (claim if before else claim[:1].upper() + claim[1:]))
     if not told:
         return _as_said(utterance.message, question)
-    return " ".join([*_chosen(told, question, settings.MAX_INFO_CHARS), *_image(utterance.message)])
+    return " ".join([*_chosen(told, question, settings.MAX_STATEMENT_CHARS), *_image(utterance.message)])
 
 
 def _resolved(sentence: str, cast: Cast) -> str:
@@ -151,7 +151,7 @@ def _as_said(message: Message, question: str) -> str:
         return ""
     spoken = [cleaned(message.content[start:end]) for start, end in sentences(message.content)]
     lines = [line for line in spoken if line] or [cleaned(message.content)]
-    said = _chosen([line for line in lines if line], question, settings.MAX_INFO_CHARS)
+    said = _chosen([line for line in lines if line], question, settings.MAX_STATEMENT_CHARS)
     return " ".join([f"{display_name(cleaned(message.speaker))}:", *said, *image])
 
 

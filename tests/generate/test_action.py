@@ -91,7 +91,7 @@ def test_every_action_survives_writing(useful: list[str], evidence: list[tuple[s
 
 
 def test_the_schema_names_the_ids_and_the_keys_in_order() -> None:
-    schema = action_schema(["m1", "m2"])
+    schema = action_schema(["m1", "m2"], 10)
     properties = schema["properties"]
     assert isinstance(properties, dict)
     assert list(properties) == ["useful_msg", "distilled_info"] == schema["required"]
@@ -102,7 +102,8 @@ def test_the_schema_names_the_ids_and_the_keys_in_order() -> None:
     assert parse_action(smallest(schema)) == Action((), ())
 
 
-def test_the_lists_of_a_schema_have_an_end() -> None:
-    properties = action_schema([f"m{number}" for number in range(2_000)])["properties"]
+@pytest.mark.parametrize(("ids", "most", "items"), [(3, 10, 3), (2_000, 10, 10)])
+def test_no_more_is_chosen_than_there_is_or_may_be(ids: int, most: int, items: int) -> None:
+    properties = action_schema([f"m{number}" for number in range(ids)], most)["properties"]
     assert isinstance(properties, dict)
-    assert {one["maxItems"] for one in properties.values()} == {settings.MOST_DISTILLED}
+    assert {one["maxItems"] for one in properties.values()} == {items}

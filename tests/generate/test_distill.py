@@ -24,12 +24,12 @@ from memdb.generate.distill import (
     evidence_text,
     from_reply,
 )
-from memdb.generate.distill_prompt import distill_turns, message_tokens, reply_tokens, room
+from memdb.generate.distill_prompt import distill_turns, message_tokens, most_told, reply_tokens, room
 from memdb.generate.faithful import faithful
 from memdb.models.fakes import OverlapReranker, ScriptedBackbone
 from memdb.models.ports import Backbone, Completion
 from memdb.records import Distilled, History, Message, Segment, Tokens
-from memdb.settings import DISTILL_DEPTH, TEMPLATE_TOKENS
+from memdb.settings import DISTILL_DEPTH, MAX_INFO_CHARS, TEMPLATE_TOKENS
 from tests.generate.histories import CANOE, HOW_OFTEN, TALK, WHERE, histories, history, segment
 from tests.strategies import NASTY
 
@@ -233,6 +233,20 @@ def test_a_model_is_asked_with_the_schema_of_the_ids() -> None:
     text = json.dumps(call.schema)
     assert '"enum": ["m1", "m2", "m3", "m4"]' in text
     assert call.turns[1].text.count("2026-02-01") == 1
+
+
+def test_the_longest_reply_that_the_schema_allows_fits() -> None:
+    backbone = ScriptedBackbone([reply([])], context_tokens=3_000)
+    ModelDistiller(backbone).distil(history(WHERE, CANOE, *[TALK] * 5), None)
+    (call,) = backbone.calls
+    assert call.schema is not None
+    items = json.loads(json.dumps(call.schema))["properties"]["useful_msg"]["maxItems"]
+    assert items == most_told(backbone) == 5
+    told = [f"m{number}" for number in range(1, items + 1)]
+    longest = reply(
+        told, *[(id, "word" * (MAX_INFO_CHARS // 8) + " is" * (MAX_INFO_CHARS // 6)) for id in told]
+    )
+    assert backbone.count_tokens(longest) <= call.max_tokens
 
 
 # --- The prompt

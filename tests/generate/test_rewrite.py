@@ -10,7 +10,7 @@ from memdb.generate.faithful import faithful
 from memdb.generate.rewrite import statement
 from memdb.language.cleaning import cleaned
 from memdb.records import History, Message, Segment
-from memdb.settings import MAX_INFO_CHARS
+from memdb.settings import MAX_STATEMENT_CHARS
 from tests.generate.histories import CANOE, WHERE, histories, segment
 
 PAIR = ("Ana", "Ben")
@@ -122,7 +122,7 @@ def test_of_a_long_message_what_the_question_asks_for_is_kept() -> None:
     chaff = "The tram is late again and the rain goes on. " * 40
     info = told(("Ana", f"{chaff}I keep the canoe in a shed. {chaff}"))
     assert "Ana keeps the canoe in a shed." in info
-    assert len(info) <= MAX_INFO_CHARS
+    assert len(info) <= MAX_STATEMENT_CHARS
 
 
 def test_of_one_endless_word_the_beginning_is_told_if_anything() -> None:
