@@ -1,6 +1,7 @@
 """What a part of memdb costs, as one JSON document.
 
 python -m benchmarks.speed add --data DIR             adding, on the messages of LoCoMo
+python -m benchmarks.speed append --data DIR          appending to a small file and to a large one
 python -m benchmarks.speed graph_token --gguf FILE    the graph token, against the prompt without it
 """
 
@@ -16,7 +17,9 @@ from memdb.models.registry import load_backbone, load_encoder, load_graph_encode
 
 from ..quality.data import find_files
 from ..quality.locomo import PATTERN, load
-from . import add, graph_token
+from . import add, append, graph_token
+
+SMALL = 1_000  # messages of the small file of append
 
 
 def main() -> None:
@@ -25,9 +28,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.speed", description=__doc__, formatter_class=form
     )
-    parser.add_argument("name", choices=["add", "graph_token"])
+    parser.add_argument("name", choices=["add", "append", "graph_token"])
     parser.add_argument("--data", type=Path, help="folder with LoCoMo conversations (default: MEMDB_DATA)")
-    parser.add_argument("--messages", type=int, default=100_000, help="of add")
+    parser.add_argument("--messages", type=int, default=100_000, help="of add; of append: of the large file")
     parser.add_argument("--gguf", type=Path, help="of graph_token: the language model")
     parser.add_argument("--graph", type=Path, help="its graph encoder (default: one with random weights)")
     parser.add_argument("--rounds", type=int, default=15, help="of graph_token")
@@ -35,17 +38,20 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.name == "graph_token" and (chosen.gguf is None or chosen.rounds < 1):
         parser.error("graph_token needs --gguf FILE and at least one round")
-    result = adding(chosen) if chosen.name == "add" else reading(chosen)
+    result: msgspec.Struct
+    if chosen.name == "graph_token":
+        result = reading(chosen)
+    elif chosen.name == "add":
+        result = add.measure(texts(chosen), chosen.messages)
+    else:
+        result = append.measure(texts(chosen), SMALL, chosen.messages)
     print(msgspec.json.format(msgspec.json.encode(result)).decode())
 
 
-def adding(chosen: argparse.Namespace) -> add.Result:
-    """See `add`."""
+def texts(chosen: argparse.Namespace) -> list[tuple[str, str]]:
+    """Speakers and contents of LoCoMo's messages."""
     conversations = load(find_files("locomo", PATTERN, chosen.data))
-    texts = [
-        (m.speaker, m.content) for c in conversations for session in c.sessions for m in session.messages
-    ]
-    return add.measure(texts, chosen.messages)
+    return [(m.speaker, m.content) for c in conversations for session in c.sessions for m in session.messages]
 
 
 def reading(chosen: argparse.Namespace) -> graph_token.Result:
