@@ -163,7 +163,7 @@ class Upkeep:
 
     def update_segments(self) -> int:
         """Put all messages into segments, and link these (DeferMem section 3.2), in short transactions; may
-        be stopped and called again. Returns how many segments are new or have grown.
+        be stopped and called again. Returns how many messages that were.
 
         `add` does so as messages come. What is left are messages that had no vector, and those of a file
         whose segments were to be made anew by somebody who was stopped. Raises `ReadOnly`.
@@ -174,7 +174,7 @@ class Upkeep:
     def rebuild_segments(
         self, *, tau1: float | None = None, tau2: float | None = None, rule: str | None = None
     ) -> int:
-        """Make all segments of the file anew; returns how many there are.
+        """Make all segments of the file anew; returns how many messages are in them.
 
         `tau1` is the cosine of adjacent messages below which a segment may end, `tau2` the least cosine of
         linked segments. By the `rule` "sim" it ends there, by "valley" where it is also less than before and

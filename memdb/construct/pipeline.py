@@ -99,9 +99,9 @@ def _write_segments(connection: Connection, session: SessionRow, plan: Plan) -> 
     if plan.length != (last.last + 1 if last else 0):
         return
     shape = segments.shaping(connection)
-    changed = segments.grow(connection, session.scope_id, session.session_id, shape, plan.attention)
-    if changed:
-        segments.link(connection, session.scope_id, changed, shape.link_threshold)
+    grown = segments.grow(connection, session.scope_id, session.session_id, shape, plan.attention)
+    if grown.closed:
+        segments.link(connection, session.scope_id, grown.closed, shape.link_threshold)
 
 
 class SessionRow(NamedTuple):

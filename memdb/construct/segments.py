@@ -4,8 +4,9 @@
 A boundary lies before a message whose vector is little like that of the one before it (`sim`); where that is
 also a valley, less alike than before and after (`valley`); where also, or else, the message attends more to
 the one before it than its neighbours do to theirs (`and`, `or`). All of it depends on the messages around
-alone, so a session gives the same segments in whatever portions it was added; links are of all pairs that are
-alike enough. An append reads the last segment of its session, and no other can change.
+alone, so a session gives the same segments in whatever portions it was added. An append reads the last
+segment of its session, the open one, and no other can change: a segment is linked when it is closed, to all
+closed ones that are alike enough.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def starts(cosines: Sequence[float], threshold: float, rule: str) -> list[bool] 
     return boundaries(cosines, (), threshold, cast(Rule, rule), closed=False)
 
 
-class Changed(NamedTuple):
-    """A segment that is new or has grown, and the code of its mean."""
+class Closed(NamedTuple):
+    """A segment that no append can change any more, and the code of its mean."""
 
     segment_id: int
     code: bytes
@@ -88,11 +89,18 @@ def shaping(connection: Connection) -> Shaping:
     return Shaping(threshold, link_threshold, cast(Rule, rule))
 
 
+class Grown(NamedTuple):
+    """How many messages were put into segments, and the segments that were closed, which are to be linked."""
+
+    messages: int = 0
+    closed: tuple[Closed, ...] = ()
+
+
 def grow(
     connection: Connection, scope_id: int, session_id: int, shape: Shaping, attention: Attention | None
-) -> list[Changed]:
+) -> Grown:
     """Put the messages of a session that are in no segment yet into segments, inside the caller's
-    transaction; what is returned is to be linked.
+    transaction.
 
     Messages behind one without a vector are left; so are, by a rule that needs it, those without `attention`
     (None: the file's encoder gives none, and the rule is `valley`).
@@ -104,10 +112,11 @@ def grow(
     rule = "valley" if attention is None and shape.rule in ATTENTIVE else shape.rule
     if attention is not None and rule in ATTENTIVE:
         codes = codes[: max(attention, default=0) + 1 - first + lead]
-    if first - lead + len(codes) - 1 <= known:
-        return []
+    messages = first - lead + len(codes) - 1 - known
+    if messages <= 0:
+        return Grown()
     spans = _spans(codes, first, known, shape.threshold, rule, attention or {})
-    return _write(connection, scope_id, session_id, last, spans, codes[lead:])
+    return Grown(messages, _write(connection, scope_id, session_id, last, spans, codes[lead:]))
 
 
 def _usable(codes: Sequence[bytes | None]) -> list[bytes]:
@@ -147,56 +156,38 @@ def _write(
     last: segments.StoredSegment | None,
     spans: Sequence[tuple[int, int]],
     codes: Sequence[bytes],
-) -> list[Changed]:
+) -> tuple[Closed, ...]:
     """The segments in place of the last one; all but the new last one are closed."""
     first, number = spans[0][0], last.number if last else 0
-    changed = []
+    closed = list[Closed]()
     for place, (start, end) in enumerate(spans):
-        closed = place < len(spans) - 1
+        is_closed = place < len(spans) - 1
         if place == 0 and last is not None:
             segment_id = last.segment_id
-            segments.change(connection, segment_id, end, closed)
+            segments.change(connection, segment_id, end, is_closed)
         else:
-            segment_id = segments.put(connection, scope_id, session_id, number + place, (start, end), closed)
-        if place or last is None or end != last.last:
-            changed.append(Changed(segment_id, segments.mean_code(codes[start - first : end + 1 - first])))
-    return changed
+            segment_id = segments.put(
+                connection, scope_id, session_id, number + place, (start, end), is_closed
+            )
+        if is_closed:
+            closed.append(Closed(segment_id, segments.mean_code(codes[start - first : end + 1 - first])))
+    return tuple(closed)
 
 
-def link(connection: Connection, scope_id: int, changed: Sequence[Changed], threshold: float) -> None:
-    """Index changed segments by their vectors, link them to all that are alike, and bring link groups up to
-    date, inside the caller's transaction.
+def link(connection: Connection, scope_id: int, closed: Sequence[Closed], threshold: float) -> None:
+    """Index closed segments by their vectors, and link them to all closed ones of their scope that are alike,
+    inside the caller's transaction.
     """
-    segments.put_vectors(connection, scope_id, changed)
-    found = segments.near(connection, scope_id, [one.code for one in changed], threshold)
-    now: dict[tuple[int, int], float] = {}
-    before: dict[tuple[int, int], float] = {}
-    for (segment_id, _), near in zip(changed, found, strict=True):
+    segments.put_vectors(connection, scope_id, closed)
+    found = segments.near(connection, scope_id, [one.code for one in closed], threshold)
+    links: dict[tuple[int, int], float] = {}
+    for (segment_id, _), near in zip(closed, found, strict=True):
         near.pop(segment_id, None)
         nearest = list(near.items())[: settings.SEGMENT_LINKS]
-        now |= {_pair(segment_id, other): cosine for other, cosine in nearest}
-        old = segments.links_of(connection, segment_id)
-        before |= {_pair(segment_id, other): cosine for other, cosine in old.items()}
-    gone = [pair for pair, cosine in before.items() if now.get(pair) != cosine]
-    parted = segments.members(connection, [one for pair in gone if pair not in now for one in pair])
-    segments.drop_links(connection, gone)
-    segments.put_links(connection, ((*pair, now[pair]) for pair in now if before.get(pair) != now[pair]))
-    _regroup(connection, parted)
-    for (segment_id, _), near in zip(changed, found, strict=True):
+        links |= {(min(segment_id, other), max(segment_id, other)): cosine for other, cosine in nearest}
+    segments.put_links(connection, ((*pair, cosine) for pair, cosine in links.items()))
+    for (segment_id, _), near in zip(closed, found, strict=True):
         segments.join(connection, [segment_id, *list(near)[: settings.SEGMENT_LINKS]])
-
-
-def _pair(one: int, other: int) -> tuple[int, int]:
-    return min(one, other), max(one, other)
-
-
-def _regroup(connection: Connection, parted: Sequence[int]) -> None:
-    """Find the link groups of segments anew, whose links may hold them together no more."""
-    left = set(parted)
-    while left:
-        together = segments.group(connection, [min(left)])
-        segments.set_group(connection, together)
-        left.difference_update(together)
 
 
 def scorer_of(encoder: Encoder | None) -> AttentionScorer | None:
@@ -217,8 +208,8 @@ def text_of(message: Message) -> str:
 
 
 def update(database: Database, encoder: Encoder) -> int:
-    """Put all messages that have vectors into segments, in short transactions; returns how many segments are
-    new or have grown. Where the file's vectors are not of `encoder`, or no longer, nothing more is done.
+    """Put all messages that have vectors into segments, in short transactions; returns how many they were.
+    Where the file's vectors are not of `encoder`, or no longer, nothing more is done.
     """
     done, after = 0, 0
     while True:
@@ -242,13 +233,15 @@ def _grow_all(
     shape: Shaping,
     attention: Mapping[int, Attention] | None,
 ) -> int:
-    by_scope: dict[int, list[Changed]] = {}
+    messages, by_scope = 0, dict[int, list[Closed]]()
     for session_id, scope_id in wanted:
         heed = None if attention is None else attention[session_id]
-        by_scope.setdefault(scope_id, []).extend(grow(connection, scope_id, session_id, shape, heed))
-    for scope_id, changed in by_scope.items():
-        link(connection, scope_id, changed, shape.link_threshold)
-    return sum(map(len, by_scope.values()))
+        grown = grow(connection, scope_id, session_id, shape, heed)
+        messages += grown.messages
+        by_scope.setdefault(scope_id, []).extend(grown.closed)
+    for scope_id, closed in by_scope.items():
+        link(connection, scope_id, closed, shape.link_threshold)
+    return messages
 
 
 def _told(connection: Connection, session_id: int) -> tuple[int, list[Message]]:
@@ -271,7 +264,7 @@ def _attention(
 
 
 def rebuild(database: Database, encoder: Encoder, **changes: float | str) -> int:
-    """Make all segments of the file anew, with changed settings; returns how many there are.
+    """Make all segments of the file anew, with changed settings; returns how many messages are in them.
 
     Until they are there, messages stand for themselves; stopped, `update` goes on.
     """

@@ -50,7 +50,7 @@ def _wrong_in_session(
         yield f"{found[0][0]} and those after it hold messages that are not there, or without a vector"
         return
     for segment_id, first, last, code in found:
-        if first <= last and code != segments.mean_code(whole[first : last + 1]):
+        if code is not None and first <= last and code != segments.mean_code(whole[first : last + 1]):
             yield f"{segment_id} has another vector than the mean of its messages"
     begins = starts(segments.adjacent_cosines(whole))
     if begins is not None:

@@ -59,9 +59,8 @@ def change(connection: apsw.Connection, segment_id: int, last: int, closed: bool
 
 
 def put_vectors(connection: apsw.Connection, scope_id: int, codes: Iterable[tuple[int, bytes]]) -> None:
-    """Index segments by the codes of their means, in place of those they had."""
+    """Index segments by the codes of their means."""
     values = [{"segment_id": one, "scope_id": scope_id, "mean": code} for one, code in codes]
-    connection.executemany(statement("delete_segment_vector"), [(one["segment_id"],) for one in values])
     connection.executemany(statement("put_segment_vector"), values)
 
 
@@ -166,32 +165,10 @@ def mean_code(codes: Sequence[bytes]) -> bytes:
     return indexes.code((mean / length).astype(np.float32), scale).tobytes()
 
 
-def links_of(connection: apsw.Connection, segment_id: int) -> dict[int, float]:
-    """The segments that one is linked to, with their cosine."""
-    found: Any = connection.execute(statement("links_of"), (segment_id,)).fetchall()
-    return dict(found)
-
-
 def put_links(connection: apsw.Connection, links: Iterable[tuple[int, int, float]]) -> None:
     """Link pairs of segments, both ways."""
     both = [row for a, b, cosine in links for row in ((a, b, cosine), (b, a, cosine))]
     connection.executemany(statement("insert_segment_link"), both)
-
-
-def drop_links(connection: apsw.Connection, links: Iterable[tuple[int, int]]) -> None:
-    """Unlink pairs of segments, both ways."""
-    both = [row for a, b in links for row in ((a, b), (b, a))]
-    connection.executemany(statement("delete_segment_link"), both)
-
-
-def group(connection: apsw.Connection, segments: Sequence[int]) -> list[int]:
-    """What can be reached from segments along links, themselves included."""
-    return _ids(connection, "link_group", segments)
-
-
-def members(connection: apsw.Connection, segments: Sequence[int]) -> list[int]:
-    """All segments that are said to be of a link group of one of `segments`."""
-    return _ids(connection, "group_members", _ids(connection, "link_ids", segments))
 
 
 def join(connection: apsw.Connection, segments: Sequence[int]) -> None:
@@ -200,12 +177,6 @@ def join(connection: apsw.Connection, segments: Sequence[int]) -> None:
     if len(groups) > 1:
         values = {"link_id": min(groups), "groups": json.dumps(groups)}
         connection.execute(statement("join_groups"), values)
-
-
-def set_group(connection: apsw.Connection, segments: Sequence[int]) -> None:
-    """Say that segments are one link group."""
-    values = {"link_id": min(segments), "segments": json.dumps(list(segments))}
-    connection.execute(statement("set_link_id"), values)
 
 
 def to_segment(connection: apsw.Connection, after: int, most: int) -> list[tuple[int, int]]:

@@ -152,7 +152,7 @@ BROKEN = [
         "UPDATE meta SET value = replace(value, 'valley', 'sim') WHERE key = 'settings'",
         "begins at",
     ),
-    ("segments", "DELETE FROM segment_vector WHERE segment_id = 1", "1 has no vector"),
+    ("segments", "DELETE FROM segment_vector WHERE segment_id = 1", "1 is closed and has no vector"),
     ("segments", "UPDATE segment_vector SET scope_id = 5 WHERE segment_id = 1", "beside another scope"),
     (
         "segments",

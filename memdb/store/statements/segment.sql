@@ -20,9 +20,6 @@ UPDATE segment SET last_position = :last_position, closed = :closed WHERE segmen
 -- name: put_segment_vector
 INSERT INTO segment_vector (segment_id, scope_id, mean) VALUES (:segment_id, :scope_id, vec_int8(:mean));
 
--- name: delete_segment_vector
-DELETE FROM segment_vector WHERE segment_id = ?;
-
 -- name: near_segments
 SELECT segment_id, mean FROM segment_vector
 WHERE mean MATCH vec_int8(:mean) AND k = :k AND scope_id = :scope_id AND distance <= :distance;
@@ -30,36 +27,15 @@ WHERE mean MATCH vec_int8(:mean) AND k = :k AND scope_id = :scope_id AND distanc
 -- name: all_segment_codes
 SELECT segment_id, mean FROM segment_vector WHERE scope_id = :scope_id;
 
--- name: links_of
-SELECT other_id, similarity FROM segment_link WHERE segment_id = ?;
-
 -- name: insert_segment_link
 INSERT INTO segment_link (segment_id, other_id, similarity) VALUES (?, ?, ?);
-
--- name: delete_segment_link
-DELETE FROM segment_link WHERE segment_id = ? AND other_id = ?;
-
--- name: link_group
--- What can be reached from segments along links.
-WITH RECURSIVE reached (segment_id) AS (
-  SELECT value FROM json_each(?)
-  UNION SELECT other_id FROM reached JOIN segment_link USING (segment_id)
-)
-SELECT segment_id FROM reached;
 
 -- name: link_ids
 SELECT DISTINCT link_id FROM segment WHERE segment_id IN (SELECT value FROM json_each(?));
 
--- name: group_members
-SELECT segment_id FROM segment WHERE link_id IN (SELECT value FROM json_each(?));
-
 -- name: join_groups
 UPDATE segment SET link_id = :link_id
 WHERE link_id IN (SELECT value FROM json_each(:groups)) AND link_id <> :link_id;
-
--- name: set_link_id
-UPDATE segment SET link_id = :link_id
-WHERE segment_id IN (SELECT value FROM json_each(:segments)) AND link_id <> :link_id;
 
 -- name: to_segment
 -- Sessions with messages that have a vector and are in no segment.

@@ -101,11 +101,12 @@ FROM (SELECT segment_id, first_position, number, closed,
 WHERE first_position <> before + 1 OR number <> earlier + 1 OR closed <> followed;
 
 -- name: check_segment_vectors
-SELECT segment_id || ' has no vector, or one beside another scope' FROM segment
-WHERE scope_id IS NOT (SELECT scope_id FROM segment_vector WHERE segment_vector.segment_id = segment.segment_id)
+SELECT segment_id || ' is closed and has no vector, or one beside another scope' FROM segment
+WHERE closed
+  AND scope_id IS NOT (SELECT scope_id FROM segment_vector WHERE segment_vector.segment_id = segment.segment_id)
 UNION ALL
-SELECT segment_id || ' has a vector and is no segment' FROM segment_vector
-WHERE segment_id NOT IN (SELECT segment_id FROM segment);
+SELECT segment_id || ' has a vector and is no closed segment' FROM segment_vector
+WHERE segment_id NOT IN (SELECT segment_id FROM segment WHERE closed);
 
 -- name: check_segment_links
 SELECT here.segment_id || ' is linked to ' || here.other_id || ', which is not linked to it, or of another scope'
