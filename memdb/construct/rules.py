@@ -149,7 +149,7 @@ def _unit(
 ) -> Unit | None:
     if len(said) > _MAX_CLAIM_CHARS:
         said = said[:_MAX_CLAIM_CHARS].rsplit(" ", 1)[0]
-    if _foreign(said):
+    if is_foreign(said):
         return _as_said(exchange, said, times)
     body = without_lead_in(said)
     body = without_address(body, exchange.names)
@@ -232,7 +232,7 @@ def _is_known(word: str, names: set[str]) -> bool:
     return word in names or (len(word) > 2 and any(name.startswith(word) for name in names))
 
 
-def _foreign(text: str) -> bool:
+def is_foreign(text: str) -> bool:
     """Whether a text is not written in English, by the common words and the letters in it."""
     words = WORD.findall(text[:400].lower())
     foreign = sum(word in FOREIGN for word in words)

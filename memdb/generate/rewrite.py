@@ -14,7 +14,14 @@ import msgspec
 
 from memdb import settings
 from memdb.construct.resolve import Cast, cast_of, display_name, resolve
-from memdb.construct.rules import halves, is_reply, question_before, with_subject, without_address
+from memdb.construct.rules import (
+    halves,
+    is_foreign,
+    is_reply,
+    question_before,
+    with_subject,
+    without_address,
+)
 from memdb.generate.faithful import said_by
 from memdb.generate.spans import stems
 from memdb.language.cleaning import cleaned
@@ -28,7 +35,6 @@ from memdb.records import Message, Segment, Utterance
 _POINTS_BACK: Final = word_set("he she it they that this these those him her them his their its")
 _MOST_REPLY_WORDS: Final = 8  # of a sentence that may be a reply without a verb
 _MOST_CONTEXT_CHARS: Final = 200  # of what was said before, which is there for its names alone
-_ENDS: Final = tuple(".!?…。！？\"'”’»)]")
 
 
 def statement(utterance: Utterance, segment: Segment, speakers: Sequence[str], question: str) -> str:
@@ -47,13 +53,16 @@ def statement(utterance: Utterance, segment: Segment, speakers: Sequence[str], q
 
 
 def _told(utterance: Utterance, segment: Segment, names: tuple[str, ...], question: str) -> str:
-    """The sentences of the message that state something, then its picture."""
+    """The sentences of the message that state something, then its picture. Names are put into English."""
     messages = [_bare(one.message) for one in _up_to(utterance, segment)]
     message = messages[-1]
     cast = cast_of(message.speaker, message.role, names)
     told: list[str] = []
     for number, (start, end) in enumerate(sentences(message.content)):
         said = message.content[start:end]
+        if is_foreign(said):
+            told.append(said)
+            continue
         before = "" if number else _before(said, messages, cast)
         body = said if before else _body(said, names)
         if body:

@@ -46,6 +46,9 @@ def test_the_talk_about_a_canoe(place: int, info: str) -> None:
         pytest.param("Where is Rui?", "Ana: Where is Rui?", id="a question alone is told as it was asked"),
         pytest.param("They told me on Monday.", "They told Ana on Monday.", id="a day, and no content"),
         pytest.param("```\nlet x = 1\n```", "Ana: ``` let x = 1 ```", id="code"),
+        pytest.param(
+            "Me gusta el pan y tú tienes la llave.", "Me gusta el pan y tú tienes la llave.", id="Spanish"
+        ),
         pytest.param("I sank yesterday.", "Ana sank yesterday.", id="a relative time stays"),
     ],
 )
