@@ -11,6 +11,7 @@ from .report import Report
 
 RECALLS: Final = ("Recall-01", "Recall")
 LINES: Final = ("-", "--")  # of the two recalls
+FURTHER: Final = 2  # colours on from those of the entries
 
 
 def figure(result: Report, categories: Mapping[int, str], pyplot: Any) -> Any:
@@ -31,7 +32,9 @@ def _figures(result: Report, sifting: Sifting, pyplot: Any) -> Any:
         places = [index + (number - (len(sifting.entries) - 1) / 2) * width for index in range(len(BINS))]
         asked = sum(counts.values())
         heights = [100 * counts[one] / asked for one in BINS]
-        axes[1].bar(places, heights, width * 0.92, label=name, color=COLOURS[number % len(COLOURS)])
+        axes[1].bar(
+            places, heights, width * 0.92, label=name, color=COLOURS[(number + FURTHER) % len(COLOURS)]
+        )
     axes[1].set_xticks(range(len(BINS)), BINS)
     axes[1].set_ylabel("% of questions")
     axes[1].set_title("pieces of evidence of a question", loc="left", fontsize=11, color=INK)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from .candidates import BINS, Sifting
 from .figures import OVERALL, Estimate, Row
+from .histories import MODEL
 from .report import Report, by_category, gain, heading, new_table, shares
 
 RECALLS: Final = ("Recall-01", "Recall", "Recall-01, answerable", "Recall, answerable")
@@ -22,13 +23,12 @@ EVIDENCE: Final = (
     "empty where nothing answers",
 )
 STAGES: Final = ("retrieval miss", "distillation error", "rest")
-FORM: Final = ("faithful", "valid", "ids valid")
+FORM: Final = ("valid", "ids valid")
 NOTES: Final = (
-    "(a): questions with an answer alone; the others have the turns that tempt as gold, where they list any",
-    "candidates: whole segments, under memdb's own token budget; tokens of contents",
-    "evidence: gold by message ids, none where nothing answers; empty: nothing told of those questions",
-    "miss: gold not all in the candidates; error: in them, but not all told of; rest: all told of. By",
-    "ids, over questions with an answer, and stands in for the judge of the paper's classes",
+    "(a): of questions with an answer; of others, turns that tempt are gold of candidates",
+    "told of: by message ids; gold is none where nothing answers, and empty what tells of nothing",
+    "miss: gold is not all in the candidates; error: it is, not all is told of; rest: all is told",
+    "of. Of questions with an answer, by ids: stands in for the judge of the paper's classes",
 )
 
 
@@ -43,9 +43,11 @@ def show(result: Report, categories: Mapping[int, str], console: Console) -> Non
     rows = [row for row in sifting.distilled if row.group == OVERALL]
     if rows:
         console.print(_evidence(rows))
-        console.print(_form(rows))
+        console.print(_sizes_of_evidence(rows))
         console.print(_entries(sifting))
         console.print(_stages(rows))
+    if by_model := [row for row in rows if row.retriever.endswith(MODEL)]:
+        console.print(_form(by_model))
     if sifting.grid:
         console.print(_grid(result, sifting))
     console.print(Text("\n".join(NOTES), style="dim"))
@@ -79,18 +81,26 @@ def _evidence(rows: Sequence[Row]) -> Table:
     return table
 
 
-def _form(rows: Sequence[Row]) -> Table:
-    heads = "entries", "tokens", "compression", *(f"{name} %" for name in FORM), "median s"
+def _sizes_of_evidence(rows: Sequence[Row]) -> Table:
+    heads = "entries", "tokens", "compression", "faithful %", "median s"
     table = new_table("evidence, per question", "distilled by", *heads)
     for row in rows:
         of = row.figures.get
-        sizes = (
+        table.add_row(
+            row.retriever,
             _plain(of("entries")),
             _plain(of("evidence tokens"), digits=0),
             _plain(of("compression"), digits=1, sign="×"),
+            _plain(of("faithful"), 100),
+            f"{row.median_ms / 1000:.2f}",
         )
-        marks = (_plain(of(name), 100) for name in FORM)
-        table.add_row(row.retriever, *sizes, *marks, f"{row.median_ms / 1000:.2f}")
+    return table
+
+
+def _form(rows: Sequence[Row]) -> Table:
+    table = new_table("replies of a model, %", "distilled by", *FORM)
+    for row in rows:
+        table.add_row(row.retriever, *(_plain(row.figures.get(name), 100) for name in FORM))
     return table
 
 
@@ -131,5 +141,5 @@ def _plain(estimate: Estimate | None, times: float = 1, *, digits: int = 1, sign
     text = Text(f"{sign}{times * estimate.value:.{digits}f}")
     if estimate.low is None or estimate.high is None:
         return text
-    low, high = (f"{times * end:.{digits}f}" for end in (estimate.low, estimate.high))
+    low, high = (f"{times * end:.{digits if times == 1 else 0}f}" for end in (estimate.low, estimate.high))
     return text.append(f"\n{low}–{high}", style="dim")
