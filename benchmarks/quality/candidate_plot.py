@@ -9,7 +9,7 @@ from .candidates import BINS, GridRow, Sifting
 from .plot import COLOURS, INK, bars, ends
 from .report import Report
 
-RECALLS: Final = ("Recall-01", "Recall")
+RECALLS: Final = ("Recall", "Recall-01")
 LINES: Final = ("-", "--")  # of the two recalls
 FURTHER: Final = 2  # colours on from those of the entries
 
@@ -76,5 +76,5 @@ def _line(axis: Any, rows: Sequence[GridRow], colour: str) -> None:
             low, high = ends(one)
             axis.plot([place, place], [100 * low, 100 * high], color=colour, linewidth=1, alpha=0.4)
     for place, row in zip(tokens, rows, strict=True):
-        height = 100 * row.figures[RECALLS[1]].value
+        height = 100 * row.figures[RECALLS[0]].value
         axis.annotate(f"{row.tau2:g}", (place, height), xytext=(3, 4), textcoords="offset points", fontsize=8)

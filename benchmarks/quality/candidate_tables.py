@@ -16,6 +16,7 @@ from .report import Report, by_category, gain, heading, new_table, shares
 
 RECALLS: Final = ("Recall-01", "Recall", "Recall-01, answerable", "Recall, answerable")
 SIZES: Final = ("candidate tokens", "messages", "segments")
+CUTS: Final = ("of the history", "truncated")
 EVIDENCE: Final = (
     "useful recall",
     "useful precision",
@@ -25,10 +26,12 @@ EVIDENCE: Final = (
 STAGES: Final = ("retrieval miss", "distillation error", "rest")
 FORM: Final = ("valid", "ids valid")
 NOTES: Final = (
-    "(a): of questions with an answer; of others, turns that tempt are gold of candidates",
-    "told of: by message ids; gold is none where nothing answers, and empty what tells of nothing",
-    "miss: gold is not all in the candidates; error: it is, not all is told of; rest: all is told",
-    "of. Of questions with an answer, by ids: stands in for the judge of the paper's classes",
+    "(a): of questions with an answer; gold of the others are the turns that tempt",
+    "told of: by message ids; nothing is gold where nothing answers, and empty",
+    "counts those questions of which nothing is told",
+    "miss: gold is not all in the candidates; error: it is, but not all is told of;",
+    "rest: all is told of. By ids, of questions with an answer: this stands in for",
+    "the judge of the paper's classes",
 )
 
 
@@ -65,11 +68,11 @@ def _recalls(result: Report) -> Table:
 
 def _sizes(result: Report) -> Table:
     title = "size of the candidates, per question"
-    table = new_table(title, "entry", "tokens", *SIZES[1:], "truncated %", "median ms")
+    table = new_table(title, "entry", "tokens", *SIZES[1:], *(f"{name} %" for name in CUTS), "median ms")
     for row in result.main:
         cells = [_plain(row.figures.get(name), digits=0) for name in SIZES]
-        cut = _plain(row.figures.get("truncated"), 100)
-        table.add_row(row.retriever, *cells, cut, f"{row.median_ms:.0f}")
+        cuts = [_plain(row.figures.get(name), 100) for name in CUTS]
+        table.add_row(row.retriever, *cells, *cuts, f"{row.median_ms:.0f}")
     return table
 
 

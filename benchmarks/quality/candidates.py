@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from memdb.generate.distill import Distillation
 
 from memdb.records import History
 
@@ -31,7 +32,7 @@ from .figures import (
     by_conversation,
     summarise,
 )
-from .histories import Cell, Distillation, Sift
+from .histories import Cell, Sift
 from .retrievers import Prepared
 
 Count = Callable[[str], int]
@@ -44,6 +45,7 @@ CANDIDATES: Final[Mapping[str, Quotient]] = {
     "candidate tokens": ("candidate_tokens", 1),
     "messages": ("messages", 1),
     "segments": ("segments", 1),
+    "of the history": ("messages", "all_messages"),
     "truncated": ("truncated", 1),
 }
 DISTILLED: Final[Mapping[str, Quotient]] = {
@@ -67,7 +69,7 @@ GRID: Final[Mapping[str, Quotient]] = {
 }
 BINS: Final = ("0", "1", "2", "3", "4", "5", "6–10", "11–20", "over 20")  # of the entries of a question
 _BIN_ENDS: Final = (0, 1, 2, 3, 4, 5, 10, 20)
-_CELL: Final = re.compile(r"(\w+) τ1=([\d.]+) τ2=([\d.]+)")
+_CELL: Final = re.compile(r"(\w+) τ1=(\S+) τ2=(\S+)")
 
 
 class GridRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,6 +177,7 @@ def sift(conversation: Conversation, question: Question, named: tuple[str, Sift]
     start = time.perf_counter()
     history, distillation = asked(question)
     milliseconds = (time.perf_counter() - start) * 1000
+    sizes = {"all_messages": len(conversation.messages)}
     place = {str(one.message.id): one.rank for one in history.utterances}
     return Outcome(
         conversation=conversation.name,
@@ -184,7 +187,7 @@ def sift(conversation: Conversation, question: Question, named: tuple[str, Sift]
         gold=question.gold,
         ranks=tuple(place.get(one) for one in question.gold),
         values=(
-            candidate_values(history, question, count)
+            candidate_values(history, question, count) | sizes
             if distillation is None
             else distilled_values(history, distillation, question, count)
         ),
@@ -202,7 +205,7 @@ def sift_all(conversation: Conversation, prepared: Prepared, count: Count, step:
                 yield sift(conversation, question, named, count)
         step(conversation.name)
     for cell, segments, sifts in prepared.cuts():
-        sizes = {"all_messages": len(conversation.messages), "all_segments": segments}
+        sizes = {"all_segments": segments}
         for question in conversation.questions:
             if is_asked(question):
                 for entry, asked in sifts.items():

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from memdb.generate.distill import Distillation, Distiller, ModelDistiller
+from memdb.generate.distill_prompt import message_tokens, room
+
 import memdb
-from memdb.records import Distilled, History, Utterance
+from memdb import settings
+from memdb.models.ports import Backbone
+from memdb.records import History
 
 from .data import Question
 
@@ -15,40 +20,6 @@ HYBRID: Final = "hybrid"  # memdb's: the statement that recall uses
 ENTRIES: Final = (DENSE, HYBRID)
 EXTRACTIVE: Final = "extractive"  # distils without a language model
 MODEL: Final = "model"
-
-
-class Distillation(Protocol):
-    """What a distiller made of a history; `useful` are the messages it chose, `rejected` counts what its
-    checks refused by reason, `valid` says that its reply had the form asked for.
-    """
-
-    @property
-    def evidence(self) -> tuple[Distilled, ...]:
-        """What the messages say."""
-        ...
-
-    @property
-    def useful(self) -> tuple[Utterance, ...]:
-        """The messages that were chosen."""
-        ...
-
-    @property
-    def rejected(self) -> dict[str, int]:
-        """How much was refused, by reason."""
-        ...
-
-    @property
-    def valid(self) -> bool:
-        """Whether the reply could be used."""
-        ...
-
-
-class Distiller(Protocol):
-    """A history in, what it says of its question out."""
-
-    def distil(self, history: History, question_time: str | None, /) -> Distillation:
-        """The pieces of evidence, each with the message it was made of."""
-        ...
 
 
 class Sifted(NamedTuple):
@@ -83,6 +54,36 @@ class Candidates:
         if self._distiller is None:
             return Sifted(history)
         return Sifted(history, self._distiller.distil(history, question.asked_at))
+
+
+class Fitted:
+    """`Memory.history` as far as the context of a model has room for it, and the model that distils it."""
+
+    def __init__(self, memory: memdb.Memory, entry: str, backbone: Backbone) -> None:
+        self._memory = memory
+        self._entry = entry
+        self._backbone = backbone
+        self._distiller = ModelDistiller(backbone)
+
+    def __call__(self, question: Question, /) -> Sifted:
+        """The candidates under the largest budget found whose prompt fits: a budget counts contents, a prompt
+        has more to each message.
+        """
+        count = self._backbone.count_tokens
+        left = room(self._backbone, question.text, question.asked_at)
+        budget = min(left, settings.HISTORY_TOKENS)
+        while True:
+            history = self._memory.history(
+                question.text,
+                at=question.asked_at,
+                entry=self._entry,
+                budget_tokens=budget,
+                count_tokens=count,
+            )
+            taken = sum(message_tokens(one, count) for one in history.utterances)
+            if taken <= left or budget == 1:
+                return Sifted(history, self._distiller.distil(history, question.asked_at))
+            budget = max(1, min(budget - 1, budget * left // taken))
 
 
 class Cell(NamedTuple):

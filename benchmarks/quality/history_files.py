@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from memdb.generate.distill import ExtractiveDistiller
+
 import memdb
 from memdb.models.ports import Encoder
 from memdb.models.registry import load_reranker
@@ -19,7 +21,20 @@ from memdb.models.registry import load_reranker
 from .answering import METHODS, Models, answerers
 from .data import Conversation
 from .encoding import Remembering, RememberingReranker
-from .histories import DENSE, ENTRIES, EXTRACTIVE, HYBRID, MODEL, Candidates, Cell, Cut, Cuts, Sift, no_cuts
+from .histories import (
+    DENSE,
+    ENTRIES,
+    EXTRACTIVE,
+    HYBRID,
+    MODEL,
+    Candidates,
+    Cell,
+    Cut,
+    Cuts,
+    Fitted,
+    Sift,
+    no_cuts,
+)
 from .retrievers import Prepared, add, opened
 
 TAU1: Final = (0.2, 0.4, 0.6, 0.7)
@@ -76,13 +91,11 @@ def _sifts(memory: memdb.Memory, reranker: RememberingReranker, models: Models |
     """The candidates of each entry; what is distilled from them without a model; and by the model from
     memdb's own entry.
     """
-    from memdb.generate.distill import ExtractiveDistiller, ModelDistiller
-
     found: dict[str, Sift] = {entry: Candidates(memory, entry) for entry in ENTRIES}
     for entry in (HYBRID, DENSE):
         found[f"{entry}, {EXTRACTIVE}"] = Candidates(memory, entry, ExtractiveDistiller(reranker))
     if models is not None and models.backbone is not None:
-        found[f"{HYBRID}, {MODEL}"] = Candidates(memory, HYBRID, ModelDistiller(models.backbone))
+        found[f"{HYBRID}, {MODEL}"] = Fitted(memory, HYBRID, models.backbone)
     return found
 
 

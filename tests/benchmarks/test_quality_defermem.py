@@ -15,6 +15,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memdb.generate.distill import Distillation
+from memdb.generate.distill_prompt import message_tokens, room
 from rich.console import Console
 
 import memdb
@@ -22,19 +24,11 @@ from benchmarks.quality import candidate_plot, candidates, evaluate, histories, 
 from benchmarks.quality.answering import Ask, Models, answerers
 from benchmarks.quality.candidate_tables import show
 from benchmarks.quality.data import Conversation, Question
-from benchmarks.quality.histories import DENSE, HYBRID, Candidates, Cell, Cut, Cuts, Sifted
+from benchmarks.quality.histories import DENSE, HYBRID, Candidates, Cell, Cut, Cuts, Fitted, Sifted
 from benchmarks.quality.report import Report
 from benchmarks.quality.retrievers import Prepared
+from memdb.models.fakes import ScriptedBackbone
 from memdb.records import Distilled, History, Query, Segment, Utterance
-
-
-class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """A distillation, made by hand."""
-
-    evidence: tuple[Distilled, ...] = ()
-    useful: tuple[Utterance, ...] = ()
-    rejected: dict[str, int] = {}
-    valid: bool = True
 
 
 def words(text: str) -> int:
@@ -55,9 +49,9 @@ def history(*segments: Sequence[str], truncated: bool = False) -> History:
     return History(query=Query(text="?"), segments=made, truncated=truncated)
 
 
-def distilled(*ids: str, info: str = "it is so", faithful: bool = True, **more: Any) -> Made:
+def distilled(*ids: str, info: str = "it is so", faithful: bool = True, **more: Any) -> Distillation:
     told = tuple(Distilled(info=info, utterance=said(id), faithful=faithful) for id in ids)
-    return Made(**{"evidence": told, "useful": tuple(one.utterance for one in told), **more})
+    return Distillation(**{"evidence": told, "useful": tuple(one.utterance for one in told), **more})
 
 
 TWO = Question(0, "Which two?", 1, ("m1", "m2"), answer="Both")
@@ -111,7 +105,7 @@ def test_ranks_are_those_of_the_entry() -> None:
 # --- what is distilled
 
 
-def values(question: Question, made: Made, of: History = CANDIDATES) -> dict[str, float]:
+def values(question: Question, made: Distillation, of: History = CANDIDATES) -> dict[str, float]:
     return outcome(question, Sifted(of, made)).values
 
 
@@ -241,7 +235,7 @@ class First:
     def __init__(self) -> None:
         self.times: list[str | None] = []
 
-    def distil(self, of: History, question_time: str | None) -> Made:
+    def distil(self, of: History, question_time: str | None) -> Distillation:
         self.times.append(question_time)
         return distilled(str(of.utterances[0].message.id))
 
@@ -255,6 +249,33 @@ def test_a_column_asks_for_its_entry_and_leaves_the_budget_to_memdb() -> None:
     plain = {"question": "Which two?", "at": "2023-05-08"}
     assert memory.asked == [plain | {"entry": DENSE}, plain | {"entry": HYBRID, "budget_tokens": 9}]
     assert first.times == ["2023-05-08"]
+
+
+class Growing(FakeMemory):
+    """Gives as many messages of three words as a budget of words has room for, of ten."""
+
+    def history(self, question: str, **keywords: Any) -> History:
+        self.asked.append({"question": question, **keywords})
+        return history([f"m{number}" for number in range(1, min(10, keywords["budget_tokens"] // 3) + 1)])
+
+
+def test_a_model_reads_the_candidates_that_fit_its_context() -> None:
+    reply = json.dumps(
+        {"useful_msg": [{"msg_id": "m1"}], "distilled_info": [{"msg_id": "m1", "info": "Words."}]}
+    )
+    backbone = ScriptedBackbone(lambda turns, schema: reply, context_tokens=900)
+    memory, question = Growing(), msgspec.structs.replace(TWO, asked_at="2023-05-08")
+    of, made = Fitted(cast("memdb.Memory", memory), HYBRID, backbone)(question)
+    left = room(backbone, question.text, question.asked_at)
+    each = message_tokens(said("m1"), backbone.count_tokens)
+    assert 10 * each > left, "ten do not fit"
+    assert 0 < len(of.utterances) * each <= left
+    assert len(of.utterances) < 10
+    assert made is not None
+    assert [one.utterance.message.id for one in made.evidence] == ["m1"]
+    budgets = [asked["budget_tokens"] for asked in memory.asked]
+    assert budgets == sorted(set(budgets), reverse=True)
+    assert memory.asked[0]["count_tokens"] == backbone.count_tokens
 
 
 def test_methods_are_answerers_of_their_own() -> None:
@@ -291,7 +312,7 @@ def of_conversation(conversation: Conversation, first: int) -> History:
 def prepared(conversation: Conversation) -> Iterator[Prepared]:
     """The dense entry has the first session, the hybrid one two; distilled is the first message."""
     less, more = of_conversation(conversation, 1), of_conversation(conversation, 2)
-    told = Made(evidence=(Distilled(info="It is so.", utterance=more.utterances[0]),))
+    told = Distillation(evidence=(Distilled(info="It is so.", utterance=more.utterances[0]),))
 
     def cuts() -> Cuts:
         for tau1, tau2 in ((0.2, 0.7), (0.2, 0.9), (0.4, 0.7), (0.4, 0.9)):
@@ -348,7 +369,8 @@ def test_the_grid_is_a_row_for_each_cell_and_entry(finished: Report) -> None:
 
 
 def test_names_of_cells() -> None:
-    assert candidates.cell_of(candidates.cell_name(HYBRID, Cell(0.4, 0.9))) == (HYBRID, Cell(0.4, 0.9))
+    for cell in (Cell(0.4, 0.9), Cell(-1.0, 1e-7)):
+        assert candidates.cell_of(candidates.cell_name(HYBRID, cell)) == (HYBRID, cell)
     assert candidates.cell_of("hybrid, extractive") is None
 
 
@@ -357,7 +379,7 @@ def shown(result: Report) -> str:
     console = Console(file=text, width=80)
     show(result, run.BENCHMARKS[result.facts.benchmark].categories, console)
     report.show_rest(result, console)
-    assert not re.search(r"[a-z0-9]…", text.getvalue()), "cut off; an interval has a dot there"
+    assert not re.search(r"…(?![+-])", text.getvalue()), "cut off; in an interval a sign follows"
     return text.getvalue()
 
 
@@ -368,7 +390,7 @@ def test_tables(finished: Report) -> None:
         "where gold is lost",
         "6–10",
         "τ1",
-        "stands in for the judge",
+        "this stands in for",
         "5 adversarial",
     ):
         assert part in text
@@ -398,6 +420,22 @@ def test_pictures(finished: Report, tmp_path: Path, grid: bool) -> None:
     result = msgspec.structs.replace(finished, sifting=sifting)
     plot.draw(result, run.BENCHMARKS["locomo"].categories, file, candidate_plot.figure)
     assert file.stat().st_size > 8_000
+
+
+def test_lines_of_the_grid(finished: Report) -> None:
+    """One for each τ1 and recall, from the least τ2 to the greatest; the solid one is Recall."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    assert finished.sifting is not None
+    figure = candidate_plot.figure(finished, {}, pyplot)
+    dense, hybrid = (axes for axes in figure.axes)
+    assert (dense.get_title(loc="left"), hybrid.get_title(loc="left")) == ("entry: dense", "entry: hybrid")
+    lines = [one for one in hybrid.get_lines() if one.get_marker() == "o"]
+    assert [one.get_linestyle() for one in lines] == ["-", "--"] * 2
+    rows = [row for row in finished.sifting.grid if (row.entry, row.tau1) == (HYBRID, 0.2)]
+    for line, name in zip(lines[:2], ("Recall", "Recall-01"), strict=True):
+        assert list(line.get_xdata()) == [row.figures["candidate tokens"].value for row in rows]
+        assert list(line.get_ydata()) == [100 * row.figures[name].value for row in rows]
+    pyplot.close(figure)
 
 
 def test_the_results_file_has_what_the_tables_are_made_of(finished: Report, tmp_path: Path) -> None:
@@ -444,3 +482,41 @@ def test_requests_without_sense(
 ) -> None:
     assert run.bench("locomo", folder, out=tmp_path / "r", **change) == 2
     assert told in capsys.readouterr().err
+
+
+def test_memory_files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """memdb itself, where the history is small enough to be a candidate as a whole; the grid leaves its file
+    as it was, and answers come from each method.
+    """
+    reply = {"useful_msg": [{"msg_id": "m3"}], "distilled_info": [{"msg_id": "m3", "info": "It is Pepper."}]}
+    backbone = ScriptedBackbone(
+        lambda turns, schema: json.dumps(
+            reply if "useful_msg" in str(schema) else {"reasoning_path": "MU1", "answer": "Pepper"}
+        )
+    )
+    monkeypatch.setattr("benchmarks.quality.answering.registry.load_backbone", lambda spec: backbone)
+    monkeypatch.setattr("benchmarks.quality.history_files.CELLS", (Cell(-1.0, 0.9), Cell(1.0, 0.9)))
+    out, keep = tmp_path / "results.sqlite", tmp_path / "kept"
+
+    def once(**more: Any) -> bytes:
+        assert run.bench("locomo", folder, limit=1, defermem=True, keep=keep, out=out, **more) == 0
+        with memdb.open(keep / "conv-a.memdb") as memory:
+            return msgspec.json.encode(memory.about().settings)
+
+    assert once() == once(grid=True, llm="m.gguf", answers=True)
+    connection = apsw.Connection(str(out))
+    kept = connection.execute('SELECT retriever, "values" FROM question WHERE run = 2')
+    found = {name: json.loads(values) for name, values in kept}
+    answers = connection.execute("SELECT answerer, text FROM answer ORDER BY answerer")
+    assert [name for name, _ in answers] == [
+        "both", "defermem", "extractive", "text", "text, both", "text, defermem",
+    ]  # fmt: skip
+    connection.close()
+    grid = {f"{entry} τ1={tau1} τ2=0.9" for entry in (DENSE, HYBRID) for tau1 in (-1, 1)}
+    assert found.keys() == {DENSE, HYBRID, "dense, extractive", "hybrid, extractive", "hybrid, model", *grid}
+    assert all(found[name]["whole"] == 1 for name in (DENSE, HYBRID))
+    assert found[HYBRID]["messages"] == found[HYBRID]["all_messages"] == 6
+    cut, whole = (found[candidates.cell_name(DENSE, Cell(tau1, 0.9))] for tau1 in (1.0, -1.0))
+    assert cut["all_segments"] > whole["all_segments"] == 3, "the whole sessions"
+    told = found["hybrid, model"]
+    assert (told["entries"], told["valid"], told["kept"], told["distillation_error"]) == (1, 1, 1, 1)
