@@ -393,6 +393,22 @@ class Reembedded(msgspec.Struct, frozen=True, kw_only=True):
     made: int = 0
 
 
+class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
+    """Thresholds of segments and links for the encoder of a file, and what they were found with.
+
+    `threshold` is τ1, `link_threshold` τ2 (DeferMem section 4.3). `messages` make `segments` segments; what a
+    message finds and is expanded to has `tokens` tokens on average, and the largest link group holds
+    `largest_group` of all segments.
+    """
+
+    threshold: float
+    link_threshold: float
+    messages: int
+    segments: int
+    tokens: int
+    largest_group: float
+
+
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation in the file: how many messages, the first and the last clock reading, whose it is."""
 

@@ -80,6 +80,23 @@ ABSTAIN_BELOW: Final = 0.4
 RERANK_BEFORE: Final = 1  # messages before a candidate's own that the reranker reads with it
 MAX_NEIGHBOURS: Final = 16  # messages on each side of a piece of evidence that may be asked for
 
+# --- DeferMem (section and appendix in brackets); thresholds mean something for one encoder only (B4.3)
+SEGMENT_THRESHOLD: Final = 0.60  # τ1, cosine of adjacent messages below which a segment may end (measured)
+LINK_THRESHOLD: Final = 0.90  # τ2, least cosine of linked segments [4.3]
+SEGMENT_RULE: Final = "valley"  # how boundaries are found (measured: why/segments.md)
+SEGMENT_LINKS: Final = 64  # nearest segments that one is linked to when it is made or changed (ours)
+SEGMENTS_LOOKED_UP: Final = 4  # up to which each is looked up by itself; more are compared in one pass (ours)
+SEGMENT_BLOCK: Final = 8_192  # segments compared at once in such a pass (ours)
+SEGMENT_BATCH_SESSIONS: Final = 64  # sessions per transaction when segments are brought up to date (ours)
+SEGMENT_MOST_MESSAGES: Final = 256  # of one segment: no topic is longer, and an append reads no more (ours)
+ATTENTION_TOKENS: Final = 128  # of each of two messages whose attention is taken [B3]
+CALIBRATION_MESSAGES: Final = 4_096  # of a file that thresholds are found with, in whole sessions (ours)
+CALIBRATION_QUESTIONS: Final = 128  # messages that stand for questions then (ours)
+CALIBRATION_K: Final = 100  # messages that each of them finds (ours)
+HISTORY_K: Final = 200  # messages that a question is answered from, before their segments (measured)
+HISTORY_TOKENS: Final = 10_000  # of the candidate set, estimated; 6.5k of the encoder's own [4.3]
+HISTORY_MESSAGES: Final = 4_096  # most messages of a candidate set (ours)
+
 # --- The file (ours)
 BUSY_TIMEOUT_MS: Final = 10_000  # how long a writer waits for another
 CACHE_KIB: Final = 64 * 1024  # page cache of the writer
@@ -92,6 +109,11 @@ MAX_QUESTION_TERMS: Final = 64  # distinct terms of a question that are looked u
 MAX_LABEL_HITS: Final = 512  # nearest labels looked at per constraint
 ADD_BATCH_MESSAGES: Final = 512  # messages per write transaction of a long add
 REEMBED_BATCH_ROWS: Final = 256  # messages, units or labels per write transaction of a re-embedding
+
+# --- DeferMem (section and appendix in brackets)
+ATTENTION_TEXT_TOKENS: Final = 128  # of a message that are read for its attention to the one before (ours)
+COMPRESSION_RATE: Final = 0.8  # share of a text's words that LLMLingua-2 keeps (LightMem's)
+CHUNK_TOKENS: Final = 512  # most that a compressor reads at once, special tokens included (LLMLingua-2)
 
 # --- Rerankers (ours)
 PAIR_TOKENS: Final = 512  # longest question and document of a cross-encoder whose card does not say
@@ -122,4 +144,7 @@ def shaping() -> dict[str, float | int | str]:
         "relation_threshold": RELATION_THRESHOLD,
         "relation_neighbours": RELATION_NEIGHBOURS,
         "same_slot_threshold": SAME_SLOT_THRESHOLD,
+        "segment_threshold": SEGMENT_THRESHOLD,
+        "link_threshold": LINK_THRESHOLD,
+        "segment_rule": SEGMENT_RULE,
     }

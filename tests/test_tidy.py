@@ -23,6 +23,7 @@ LEVELS = [
     {"store", "models"},
     {"construct", "activate"},
     {"generate"},
+    {"upkeep"},
     {"memory"},
     {"opening"},
     {"train", "importers"},

@@ -56,6 +56,13 @@ def budget(tokens: int) -> int:
     return tokens
 
 
+def cosine(value: float, name: str) -> float:
+    """A threshold of likeness. Raises `InputError`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
+        raise errors.InputError(f"{name} is {value!r}", hint="give a cosine, -1 to 1")
+    return float(value)
+
+
 def one_of(given: str, allowed: Sequence[str], name: str) -> str:
     """A choice by its name. Raises `InputError`."""
     if given not in allowed:

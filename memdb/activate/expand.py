@@ -1,106 +1,99 @@
-"""From the entities a question names along facts that hold to the one it asks for.
-
-"Where was the author of Emma born?" needs a fact about a person it does not name. So the graph of the
-current facts, holder to value, is followed from the names in the question, as far as each slot tells of some
-part of it (docs/why/hops.md). There is no language model, and no form of a question is known here: a part is
-a run of words that carry meaning, and a slot fits it by their vectors.
+"""From messages that a question finds to the raw history around them: their segments and the segments linked
+to these (DeferMem section 3.2).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from memdb import settings
-from memdb.language.terms import STOP_WORDS, fold
-from memdb.models.ports import Encoder
-from memdb.store import indexes, schema
-from memdb.store.connection import Database
-from memdb.store.hops import Chain, Parts, chain_starts, hops
+from memdb.activate.recall import Reader, Wish, candidates
+from memdb.records import History, Query, Segment, Utterance
+from memdb.store import segments
+from memdb.store.segments import Placed
 
-_MAX_CHARS: Final = 2_000  # of a question that are read
-_MAX_WORDS: Final = 64  # of a question that are read
-_MAX_NAME_WORDS: Final = 10
-_OPENING: Final = "\"'([{<«‹“„‘‚*_"
-_CLOSING: Final = "\"')]}>»›”“’‘*_,;:?!"
-_POSSESSIVE: Final = re.compile(r"['’]s?\Z")
-_WORD: Final = re.compile(r"[^\W_]+")
+# How the first messages are found: by all channels, or by their vectors alone, as in the paper.
+ENTRIES: Final = ("hybrid", "dense")
+LINKS: Final = ("direct", "components", "none")
+_DENSE: Final = ("message_dense",)
+
+Count = Callable[[str], int]
 
 
-class Mention(NamedTuple):
-    """A name in a question: folded, and its words, [first, end)."""
+class Reach(NamedTuple):
+    """How far from a question its history reaches: see `Memory.history`."""
 
-    name: str
-    first: int
-    end: int
+    entry: str = "hybrid"
+    links: str = "direct"
+    budget_tokens: int = settings.HISTORY_TOKENS
 
 
-def find_chains(
-    database: Database, encoder: Encoder, scale: float, question: str, seen: Mapping[str, indexes.Value]
-) -> list[Chain]:
-    """The best chains for a question, best first; none if it names nothing from which one can start.
+def history(reader: Reader, query: Query, wish: Wish, reach: Reach, count: Count) -> History:
+    """The candidate set of a parsed question: `wish.k` messages, expanded."""
+    if reach.entry == "dense":
+        wish = wish._replace(channels=_DENSE)
+    found = [one.message_id for one in candidates(reader, query, wish)]
+    sought = segments.Sought(found, reach.links, wish.scope, wish.as_of, settings.HISTORY_MESSAGES)
+    with reader.database.reader() as connection:
+        placed = segments.history(connection, sought)
+    kept, tokens = within(placed, reach.budget_tokens, count)
+    truncated = len(kept) < len(placed) or any(one.segment.cut for one in kept)
+    kept.sort(key=lambda one: (one.said_key, one.session_id, one.position))
+    return History(
+        query=query, segments=tuple(one.segment for one in kept), tokens=tokens, truncated=truncated
+    )
 
-    Looking for a start is a small statement; only where there is one, the parts of the question are encoded
-    (outside of any transaction), and a second statement follows the graph. `seen` are the bindings of scope
-    and time.
+
+def within(placed: Sequence[Placed], budget_tokens: int, count: Count) -> tuple[list[Placed], int]:
+    """The segments that fit into a budget, in their order, and their tokens (DeferMem, B5 of the
+    specification).
+
+    One that was found and does not fit is cut to the largest run of messages around the best of them that
+    does. A linked one that does not fit is passed over.
     """
-    words = question[:_MAX_CHARS].split()[:_MAX_WORDS]
-    mentions = list(_mentions(words))
-    if not mentions:
-        return []
-    with database.reader() as connection:
-        known = chain_starts(connection, seen, list(dict.fromkeys(one.name for one in mentions)))
-    named = _longest([one for one in mentions if one.name in known])
-    parts = _parts(words, named)
-    if not named or not parts:
-        return []
-    codes = indexes.code(encoder.encode(parts), scale).tobytes()
-    starts = list(dict.fromkeys(one.name for one in named))
-    with database.reader() as connection:
-        if not schema.sees_vectors_of(database, connection, encoder):
-            return []  # they were replaced meanwhile
-        return hops(connection, seen, starts, Parts(codes, len(parts), encoder.dimension))
-
-
-def _mentions(words: Sequence[str]) -> Iterator[Mention]:
-    """Every run of words that may be a name: it holds a capital or a digit, and is no function word.
-
-    A stop at its end counts as part of the name and as none of it, "of", "the" and quotes inside as they are.
-    """
-    for first in range(len(words)):
-        for end in range(first + 1, min(len(words), first + _MAX_NAME_WORDS) + 1):
-            text = " ".join(words[first:end]).lstrip(_OPENING).rstrip(_CLOSING)
-            if not any(character.isupper() or character.isdigit() for character in text):
-                continue
-            owner = _POSSESSIVE.sub("", text).rstrip(_CLOSING)
-            for name in dict.fromkeys(fold(form) for form in (text, text.rstrip("."), owner)):
-                if name and name not in STOP_WORDS:
-                    yield Mention(name, first, end)
-
-
-def _longest(mentions: Sequence[Mention]) -> list[Mention]:
-    """Mentions that lie in no longer one, in the order of the question."""
-    kept: list[Mention] = []
-    for one in sorted(mentions, key=lambda mention: mention.first - mention.end):
-        if all(one.end <= other.first or other.end <= one.first for other in kept):
+    kept, left = list[Placed](), budget_tokens
+    for one in placed:
+        sizes = [count(said(utterance)) for utterance in one.segment.utterances]
+        if sum(sizes) > left and not one.segment.linked:
+            first, end = _window(one.segment.utterances, sizes, left)
+            part = one.segment.utterances[first:end]
+            one = one._replace(segment=Segment(utterances=part, cut=True))
+            sizes = sizes[first:end]
+        if sizes and sum(sizes) <= left:
             kept.append(one)
-    return sorted(kept, key=lambda mention: mention.first)
+            left -= sum(sizes)
+    return kept, budget_tokens - left
 
 
-def _parts(words: Sequence[str], named: Sequence[Mention]) -> list[str]:
-    """The distinct runs of words that carry meaning, names apart; at most MAX_QUESTION_PARTS."""
-    inside = {at for one in named for at in range(one.first, one.end)}
-    runs: list[list[str]] = [[]]
-    for at, word in enumerate(words):
-        if at in inside:
-            runs.append([])
-            continue
-        for token in _WORD.findall(fold(word)):
-            if token in STOP_WORDS:
-                runs.append([])
-            else:
-                runs[-1].append(token)
-        if word[-1] in _CLOSING:
-            runs.append([])
-    return list(dict.fromkeys(" ".join(run) for run in runs if run))[: settings.MAX_QUESTION_PARTS]
+def _window(utterances: Sequence[Utterance], sizes: Sequence[int], left: int) -> tuple[int, int]:
+    """The largest run around the best utterance that fits, [first, end): what came before it goes first, as
+    it is what an utterance is understood by.
+    """
+    ranked = [at for at, one in enumerate(utterances) if one.rank is not None]
+    best = min(ranked, key=lambda at: utterances[at].rank or 0)
+    if sizes[best] > left:
+        return best, best
+    first, end, room = best, best + 1, left - sizes[best]
+    for at, forward in _outward(best, len(sizes)):
+        touches = at == end if forward else at == first - 1
+        if touches and sizes[at] <= room:
+            first, end, room = (first, end + 1, room - sizes[at]) if forward else (at, end, room - sizes[at])
+    return first, end
+
+
+def _outward(best: int, count: int) -> Iterator[tuple[int, bool]]:
+    """Places from one outward, the one before it first, and whether each lies after it."""
+    for far in range(1, count):
+        if best - far >= 0:
+            yield best - far, False
+        if best + far < count:
+            yield best + far, True
+
+
+def said(utterance: Utterance) -> str:
+    """What a message brings into the candidate set: its content, with the caption of an image."""
+    message = utterance.message
+    if message.image_caption:
+        return f"{message.content} [image: {message.image_caption}]"
+    return message.content

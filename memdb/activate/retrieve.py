@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from memdb import settings
-from memdb.activate.expand import find_chains
+from memdb.activate.chains import find_chains
 from memdb.activate.perspective import asks, asks_of_past
 from memdb.language.clock import parse_instant
 from memdb.language.slots import still_holds
@@ -34,10 +34,13 @@ _WITHOUT_VECTORS: Final[dict[str, indexes.Value]] = {
 
 
 class Candidate(NamedTuple):
-    """A piece of evidence with the messages that were said directly before it, for the reranker to read."""
+    """A piece of evidence with the messages that were said directly before it, for the reranker to read, and
+    the row of its message.
+    """
 
     evidence: Evidence
     before: tuple[Message, ...]
+    message_id: int
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +82,11 @@ def retrieve(
         around = _near(connection, found, request, request.neighbours, request.neighbours)
         before = _near(connection, found, request, request.before, 0)
     return tuple(
-        Candidate(_evidence(rank, row, around.get(row.message_id, ())), tuple(before.get(row.message_id, ())))
+        Candidate(
+            _evidence(rank, row, around.get(row.message_id, ())),
+            tuple(before.get(row.message_id, ())),
+            row.message_id,
+        )
         for rank, row in enumerate(found, 1)
     )
 

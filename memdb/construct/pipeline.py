@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from memdb import settings
+from memdb.construct import segments
 from memdb.construct.admit import Admitted
 from memdb.construct.plan import Overtaken, Place, Plan, PlannedUnit, Vectors, make_plan
 from memdb.construct.traces import Tracing
 from memdb.construct.windows import window_of
 from memdb.records import Added, Axis
 from memdb.store import erase, indexes, rows, traces, windows
+from memdb.store import segments as store_segments
 from memdb.store.connection import Connection, Database
 
 _TRIES = 4  # plans made outside the lock, while other processes keep appending to the same session
@@ -87,7 +89,19 @@ def _write(connection: Connection, scope_id: int, session_id: int, plan: Plan) -
     messages = {position: (ids[position], keys[position]) for position in ids}
     session = SessionRow(session_id, scope_id, messages)
     write_units(connection, session, plan.units, plan.label_codes)
+    _write_segments(connection, session, plan)
     return len(plan.units)
+
+
+def _write_segments(connection: Connection, session: SessionRow, plan: Plan) -> None:
+    """Put the messages of a plan into segments, unless some before them are in none: `update` makes those."""
+    last = store_segments.last_of(connection, session.session_id)
+    if plan.length != (last.last + 1 if last else 0):
+        return
+    shape = segments.shaping(connection)
+    changed = segments.grow(connection, session.scope_id, session.session_id, shape, plan.attention)
+    if changed:
+        segments.link(connection, session.scope_id, changed, shape.link_threshold)
 
 
 class SessionRow(NamedTuple):

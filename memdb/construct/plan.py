@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb import errors
-from memdb.construct import derive, views
+from memdb.construct import derive, segments, views
 from memdb.construct.admit import Admitted
 from memdb.construct.traces import triple_text
 from memdb.models.ports import Encoder
@@ -56,7 +56,10 @@ PlannedUnits: TypeAlias = tuple[list[PlannedUnit], dict[tuple[Axis, str], bytes]
 
 
 class Plan(NamedTuple):
-    """Everything one transaction writes, and the length of the session it was made for."""
+    """Everything one transaction writes, and the length of the session it was made for.
+
+    `attention` is that of the last messages, by position, where the file's segments are made with it.
+    """
 
     length: int
     ids: tuple[str, ...]
@@ -64,6 +67,7 @@ class Plan(NamedTuple):
     messages: list[Planned]
     units: list[PlannedUnit]
     label_codes: dict[tuple[Axis, str], bytes]
+    attention: dict[int, float] | None = None
 
 
 class Overtaken(Exception):
@@ -112,6 +116,9 @@ _PLACE_IN_SESSION = re.compile(
 )  # behind the session's name: what a message without an id is called
 
 
+_ATTENTIVE = 3  # messages before a fresh one by which its and the last stored one's boundary is found
+
+
 class _Before(NamedTuple):
     """A session as a plan finds it."""
 
@@ -119,6 +126,7 @@ class _Before(NamedTuple):
     known: dict[str, Message]
     tail: list[StoredMessage]
     speakers: list[str]
+    rule: segments.Rule
 
 
 def _read_before(database: Database, place: Place, messages: Sequence[Admitted]) -> _Before:
@@ -126,15 +134,16 @@ def _read_before(database: Database, place: Place, messages: Sequence[Admitted])
     with database.reader() as connection:
         scope_id = rows.find_scope(connection, place.scope)
         session_id = scope_id and rows.find_session(connection, scope_id, place.source, place.session)
+        rule = segments.shaping(connection).rule
         if not session_id:
-            return _Before(0, {}, [], [])
+            return _Before(0, {}, [], [], rule)
         length = rows.session_length(connection, session_id)
         tail = rows.session_tail(connection, session_id, max(0, length - derive.TAIL))
         wanted = [admitted.message.id for admitted in messages if admitted.message.id is not None]
         known = rows.messages_by_external_id(connection, session_id, wanted)
         known |= rows.messages_by_place(connection, session_id, place.session, wanted)
         speakers = rows.session_speakers(connection, session_id)
-        return _Before(length, {id: one.message for id, one in known.items()}, tail, speakers)
+        return _Before(length, {id: one.message for id, one in known.items()}, tail, speakers, rule)
 
 
 def make_plan(database: Database, vectors: Vectors, place: Place, messages: Sequence[Admitted]) -> Plan:
@@ -164,7 +173,8 @@ def make_plan(database: Database, vectors: Vectors, place: Place, messages: Sequ
         return Plan(before.length, tuple(ids), tuple(conflicts), [], [], {})
     planned = _plan_messages(vectors, before, fresh)
     units, label_codes = _plan_session(database, vectors, before, fresh)
-    return Plan(before.length, tuple(ids), tuple(conflicts), planned, units, label_codes)
+    attention = _plan_attention(vectors, before, fresh)
+    return Plan(before.length, tuple(ids), tuple(conflicts), planned, units, label_codes, attention)
 
 
 def _as_stored(admitted: Admitted) -> Message:
@@ -199,6 +209,16 @@ def _plan_messages(vectors: Vectors, before: _Before, fresh: Sequence[Admitted])
             )
         )
     return planned
+
+
+def _plan_attention(vectors: Vectors, before: _Before, fresh: Sequence[Admitted]) -> dict[int, float] | None:
+    """What tells where segments begin among the fresh messages and the two stored before them."""
+    scorer = segments.scorer_of(vectors.encoder)
+    if before.rule not in segments.ATTENTIVE or scorer is None:
+        return None
+    known = before.tail[-_ATTENTIVE:]
+    messages = [one.message for one in known] + [one.message for one in fresh]
+    return segments.attention_of(messages, before.length - len(known), scorer.attention)
 
 
 def _plan_session(

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from memdb import errors, settings
-from memdb.construct import traces, views
+from memdb.construct import segments, traces, views
 from memdb.construct.plan import Overtaken
 from memdb.construct.traces import triple_text
 from memdb.models.ports import Encoder
@@ -46,6 +46,7 @@ def reembed(database: Database, encoder: Encoder, progress: Progress | None = No
     while not cleared:
         with database.atomic() as connection:
             cleared = staging.clear(connection)
+    segments.update(database, encoder)
     return tally.end()
 
 

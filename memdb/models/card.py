@@ -2,8 +2,8 @@
 
 On Hugging Face an encoder has `model.onnx` or `onnx/model.onnx`, `tokenizer.json`, `config.json`, perhaps
 `1_Pooling/config.json`, `sentence_bert_config.json` and `config_sentence_transformers.json`; a reranker has
-the first three and perhaps `tokenizer_config.json`. Which of the two it is, `architectures` in `config.json`
-says. A graph encoder always has a card.
+the first three and perhaps `tokenizer_config.json`; a compressor the first three. Which of them it is,
+`architectures` in `config.json` says. A graph encoder always has a card.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from memdb.models.ports import FIELDS, Field
 
 MAX_TOKENS = 256  # of an encoder's folder that does not say
 CLASSIFIER = "ForSequenceClassification"  # ends the architecture of a cross-encoder
+TOKEN_CLASSIFIER = "ForTokenClassification"  # of a compressor
 DECODER = "Qwen3ForCausalLM"  # of a Qwen3-Reranker; of a Qwen3-Embedding too, which says how it pools
 GRAPHS = ("model.onnx", "onnx/model.onnx")
 BESIDE = ("_data", ".data")  # what the file beside a graph that holds its weights is called
 
-CardKind = Literal["encoder", "reranker", "graph"]
+CardKind = Literal["encoder", "reranker", "graph", "compressor"]
 HEX_DIGEST = re.compile("[0-9a-f]{64}")
 
 T = TypeVar("T")
@@ -82,6 +83,22 @@ class TextCard(Card, frozen=True, kw_only=True):
         return {self.model, self.tokenizer}
 
 
+class AttentionShape(msgspec.Struct, frozen=True, kw_only=True):
+    """Where in its graph a model attends: the queries and keys of some layers, float32 [n, t, hidden_size],
+    as `heads` heads side by side.
+
+    `layers` names the two values of each layer, the deepest last; `text_tokens` of each text are read.
+    """
+
+    heads: int
+    layers: list[tuple[str, str]]
+    text_tokens: int = settings.ATTENTION_TEXT_TOKENS
+
+    def __post_init__(self) -> None:
+        if min(self.heads, self.text_tokens, len(self.layers)) < 1:
+            raise ValueError("attention has at least one head, one layer and one token of a text")
+
+
 class EncoderCard(TextCard, frozen=True, kw_only=True):
     """An encoder's."""
 
@@ -89,6 +106,7 @@ class EncoderCard(TextCard, frozen=True, kw_only=True):
     pooling: Literal["mean", "cls"] = "mean"
     query_prefix: str = ""
     document_prefix: str = ""
+    attention: AttentionShape | None = None  # None: it is no ports.AttentionScorer
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,6 +125,16 @@ class RerankerCard(TextCard, frozen=True, kw_only=True):
         super().__post_init__()
         if not self.fields or len(set(self.fields)) < len(self.fields):
             raise ValueError("fields are one or more, each once")
+
+
+class CompressorCard(TextCard, frozen=True, kw_only=True):
+    """A compressor's: it tells for each token of a text whether to keep it (LLMLingua-2).
+
+    Its graph gives logits [n, t, 2], of dropping and of keeping.
+    """
+
+    max_tokens: int = settings.CHUNK_TOKENS
+    attention: AttentionShape | None = None  # None: it is no ports.AttentionScorer
 
 
 class GraphCard(Card, frozen=True, kw_only=True):
@@ -128,21 +156,28 @@ class GraphCard(Card, frozen=True, kw_only=True):
                 raise ValueError(f"{part}_sha256 is 64 hex digits, not {digest!r}")
 
 
-AnyCard = EncoderCard | RerankerCard | GraphCard
+AnyCard = EncoderCard | RerankerCard | GraphCard | CompressorCard
 CARDS: Final[dict[CardKind, type[AnyCard]]] = {
     "encoder": EncoderCard,
     "reranker": RerankerCard,
     "graph": GraphCard,
+    "compressor": CompressorCard,
 }
-CALLED: Final = {EncoderCard: "an encoder", RerankerCard: "a reranker", GraphCard: "a graph encoder"}
+CALLED: Final = {
+    EncoderCard: "an encoder",
+    RerankerCard: "a reranker",
+    GraphCard: "a graph encoder",
+    CompressorCard: "a compressor",
+}
 LOADED_BY: Final = {
     EncoderCard: "load_encoder",
     RerankerCard: "load_reranker",
     GraphCard: "load_graph_encoder",
+    CompressorCard: "load_compressor",
 }
 
 
-C = TypeVar("C", EncoderCard, RerankerCard, GraphCard)
+C = TypeVar("C", EncoderCard, RerankerCard, GraphCard, CompressorCard)
 
 
 class _Kind(msgspec.Struct):
@@ -187,7 +222,7 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _describe(folder: Path) -> EncoderCard | RerankerCard:
+def _describe(folder: Path) -> EncoderCard | RerankerCard | CompressorCard:
     """The card of a Hugging Face style folder, digests computed."""
     model = next((path for path in GRAPHS if (folder / path).is_file()), None)
     if model is None or not (folder / "tokenizer.json").is_file():
@@ -202,8 +237,11 @@ def _describe(folder: Path) -> EncoderCard | RerankerCard:
         "files": {path: sha256_of(folder / path) for path in (*files, "tokenizer.json")},
         "model": model,
     }
-    kind: type[EncoderCard | RerankerCard] = EncoderCard
-    if (reads := _reads(folder, config)) is None:
+    kind: type[EncoderCard | RerankerCard | CompressorCard] = EncoderCard
+    if _architecture(config).endswith(TOKEN_CLASSIFIER):
+        kind = CompressorCard
+        described["max_tokens"] = _longest_chunk(folder, config)
+    elif (reads := _reads(folder, config)) is None:
         described |= _encoder(folder, config)
     else:
         kind = RerankerCard
@@ -216,8 +254,7 @@ def _describe(folder: Path) -> EncoderCard | RerankerCard:
 
 def _reads(folder: Path, config: dict[str, Any]) -> Literal["pair", "qwen3"] | None:
     """How a reranker reads, None for an encoder."""
-    named = config.get("architectures")
-    architecture = str(named[0]) if isinstance(named, list) and named else ""
+    architecture = _architecture(config)
     if architecture == DECODER and not (folder / "1_Pooling").is_dir():
         return "qwen3"
     if not architecture.endswith(CLASSIFIER):
@@ -225,10 +262,27 @@ def _reads(folder: Path, config: dict[str, Any]) -> Literal["pair", "qwen3"] | N
     if architecture.startswith("Qwen3"):
         hint = "export the original, with the logits of its vocabulary"
         raise ModelError(f"{folder} holds a Qwen3 whose head was cut down to one unit", hint=hint)
-    labels = config.get("num_labels", len(config.get("id2label") or (0, 1)))
-    if labels != 1:
+    if (labels := _labels(config)) != 1:
         raise ModelError(f"{folder} tells {labels} classes apart: a reranker gives one score")
     return "pair"
+
+
+def _architecture(config: dict[str, Any]) -> str:
+    named = config.get("architectures")
+    return str(named[0]) if isinstance(named, list) and named else ""
+
+
+def _labels(config: dict[str, Any]) -> int:
+    """Classes that a classifier tells apart; 2 where nothing is said."""
+    return int(config.get("num_labels", len(config.get("id2label") or (0, 1))))
+
+
+def _longest_chunk(folder: Path, config: dict[str, Any]) -> int:
+    """Tokens that a compressor reads at once. Raises ModelError where it does not tell two classes apart."""
+    if (labels := _labels(config)) != 2:
+        raise ModelError(f"{folder} tells {labels} classes apart: a compressor drops a token or keeps it")
+    places = config.get("max_position_embeddings")
+    return min(settings.CHUNK_TOKENS, places) if isinstance(places, int) else settings.CHUNK_TOKENS
 
 
 def _longest_pair(folder: Path, config: dict[str, Any], reads: str) -> int:

@@ -1,11 +1,12 @@
-"""A BERT checkpoint -> the folder that `registry.load_encoder`, or `load_reranker`, reads.
+"""A BERT checkpoint -> the folder that `registry.load_encoder`, `load_reranker` or `load_compressor` reads.
 
     python -m memdb.models.export --weights DIR --out DIR
-        [--kind encoder|reranker] [--precision int8|float32] [--metrics FILE]
+        [--kind encoder|reranker|compressor] [--precision int8|float32] [--metrics FILE]
 
 DIR holds `model.safetensors`, `config.json`, `tokenizer.json`; the tensors of a reranker include
-`classifier.weight` [1, hidden_size] and `classifier.bias` [1]. The graph is written node by node, so one
-checkpoint gives the same bytes every time.
+`classifier.weight` [1, hidden_size] and `classifier.bias` [1], those of a compressor (LLMLingua-2) the same
+for 2 classes, of which the second is kept. The graph is written node by node, so one checkpoint gives the
+same bytes every time.
 
 FILE is JSON. Its keys `name`, `licence`, `source`, `max_tokens` and, of a reranker, `fields` and
 `calibration` become the card's; `metrics` and `made` are merged into the card's; every other key is a
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from memdb import settings
 from memdb.errors import InputError
 from memdb.models.ports import FIELDS
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]
 Config = Mapping[str, Any]
-Kind = Literal["encoder", "reranker"]
+Kind = Literal["encoder", "reranker", "compressor"]
 Precision = Literal["int8", "float32"]
 
 OPSET = 20  # the first with Gelu
@@ -228,7 +230,7 @@ def score(graph: Graph) -> None:
 def to_model(
     tensors: Tensors, config: Config, precision: Precision, kind: Kind = "encoder"
 ) -> onnx.ModelProto:
-    """The whole graph: an encoder gives last_hidden_state, a reranker logits."""
+    """The whole graph: an encoder gives last_hidden_state, the others logits, a compressor one per token."""
     import onnx
 
     graph = Int8Graph(tensors, config) if precision == "int8" else Graph(tensors, config)
@@ -238,6 +240,10 @@ def to_model(
     if kind == "reranker":
         score(graph)
         output = info("logits", FLOAT, ["n", 1])
+    elif kind == "compressor":
+        head = [tensors[f"classifier.{part}"] for part in ("weight", "bias")]
+        graph.op("Identity", Graph.linear(graph, "classifier", "last_hidden_state", *head), name="logits")
+        output = info("logits", FLOAT, ["n", "t", 2])
     proto = onnx.helper.make_graph(
         graph.nodes,
         "bert",
@@ -260,19 +266,21 @@ def export(
     """Write model.onnx, tokenizer.json and card.json into `out`, made if missing.
 
     `metrics` are the keys of FILE: see the module's docstring.
-    Raises InputError for a reranker without a head, and for keys that are not FILE's to say.
+    Raises InputError for a reranker or a compressor without its head, and for keys that are not FILE's to
+    say.
     """
     from safetensors.numpy import load_file
 
     config = json.loads((weights / "config.json").read_text())
-    tensors = load_file(weights / "model.safetensors")
-    if kind == "reranker" and not {"classifier.weight", "classifier.bias"} <= set(tensors):
-        raise InputError(f"{weights} holds no reranker: it lacks classifier.weight and classifier.bias")
+    stored = load_file(weights / "model.safetensors")
+    tensors = {key.removeprefix("bert."): value for key, value in stored.items()}
+    require_head(weights, tensors, kind)
     model = to_model(tensors, config, precision, kind)
     out.mkdir(parents=True, exist_ok=True)
     (out / "model.onnx").write_bytes(model.SerializeToString(deterministic=True))
     shutil.copyfile(weights / "tokenizer.json", out / "tokenizer.json")
-    about = encoder_card(config) if kind == "encoder" else reranker_card()
+    cards = {"encoder": encoder_card, "reranker": reranker_card, "compressor": compressor_card}
+    about = cards[kind](config)
     made = {
         "command": f"{COMMAND} --kind {kind} --precision {precision}",
         "weights_sha256": digest(weights / "model.safetensors"),
@@ -289,6 +297,17 @@ def export(
     (out / "card.json").write_text(json.dumps(merged(card, set(about), metrics or {}), indent=2) + "\n")
 
 
+def require_head(weights: Path, tensors: Tensors, kind: Kind) -> None:
+    """Raises InputError for a checkpoint without the head of its kind."""
+    if kind == "encoder":
+        return
+    units = 1 if kind == "reranker" else 2
+    head = (tensors.get(f"classifier.{part}", np.empty(0)) for part in ("weight", "bias"))
+    if [len(part) for part in head] != [units, units]:
+        message = f"{weights} holds no {kind}: it lacks classifier.weight and classifier.bias of {units} rows"
+        raise InputError(message)
+
+
 def encoder_card(config: Config) -> dict[str, Any]:
     """What the card says of the encoder that comes with memdb."""
     return {
@@ -299,10 +318,36 @@ def encoder_card(config: Config) -> dict[str, Any]:
         "max_tokens": 256,
         "pooling": "mean",
         "query_prefix": "",
+        "attention": attention_shape(config),
     }
 
 
-def reranker_card() -> dict[str, Any]:
+def attention_shape(config: Config) -> dict[str, Any]:
+    """What the card says of where the model attends: the last third of its layers (LightMem: 4 of 12)."""
+    layers = int(config["num_hidden_layers"])
+    names = [
+        f"encoder.layer.{number}.attention.self" for number in range(layers - max(1, layers // 3), layers)
+    ]
+    room = (int(config["max_position_embeddings"]) - 2) // 2  # of either text, [CLS] and [SEP] left out
+    return {
+        "heads": int(config["num_attention_heads"]),
+        "layers": [[f"{name}.query", f"{name}.key"] for name in names],
+        "text_tokens": min(settings.ATTENTION_TEXT_TOKENS, room),
+    }
+
+
+def compressor_card(config: Config) -> dict[str, Any]:
+    """What the card says of a compressor, where FILE says nothing else."""
+    return {
+        "name": "llmlingua2",
+        "licence": "",
+        "source": "",
+        "max_tokens": min(settings.CHUNK_TOKENS, int(config["max_position_embeddings"])),
+        "attention": attention_shape(config),
+    }
+
+
+def reranker_card(config: Config) -> dict[str, Any]:
     """What the card says of the reranker that comes with memdb, where FILE says nothing else."""
     return {
         "name": "memdb-reranker-v1",
@@ -319,7 +364,7 @@ def merged(card: dict[str, Any], about: set[str], given: Config) -> dict[str, An
     for key, value in given.items():
         if key in ("metrics", "made"):
             card[key] |= value
-        elif key in about - {"dimension", "pooling", "query_prefix"}:
+        elif key in about - {"dimension", "pooling", "query_prefix", "attention"}:
             card[key] = value
         elif key in card:
             raise InputError(f"the card's {key} follows from the checkpoint and is not given")

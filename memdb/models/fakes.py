@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb.errors import InputError, ModelError
-from memdb.models.described import DescribedGraphEncoder, DescribedReranker
+from memdb.models.described import DescribedGraphEncoder, DescribedReranker, Named
 from memdb.models.ports import (
     FIELDS,
     Completion,
@@ -26,6 +26,7 @@ from memdb.models.ports import (
     follow,
     require_documents,
     require_graph,
+    require_pairs,
     require_room,
     require_soft,
     require_texts,
@@ -118,6 +119,19 @@ class HashEncoder:
         digests = b"".join([hashlib.blake2b(data, digest_size=size).digest() for data in raw])
         bits = np.unpackbits(np.frombuffer(digests, np.uint8).reshape(len(texts), size), axis=1)
         return bits[:, : self._dimension].astype(np.float32) * 2 - 1
+
+
+class OverlapAttention(Named):
+    """The share of a second text's distinct words that its first has too, a `ports.AttentionScorer`."""
+
+    def __init__(self) -> None:
+        super().__init__("overlap-attention", hashlib.sha256(b"memdb overlap attention 1").hexdigest())
+
+    def attention(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """See `ports.AttentionScorer`."""
+        require_pairs(pairs)
+        words = [[set(WORD.findall(text.casefold())) for text in pair] for pair in pairs]
+        return np.array([len(one & two) / max(len(two), 1) for one, two in words], np.float32)
 
 
 class OverlapReranker(DescribedReranker):

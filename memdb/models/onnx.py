@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -30,6 +30,7 @@ Pooling = Literal["mean", "cls"]
 
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # best first
 BATCH_TOKENS = 1024  # padded tokens of one run; 2048 is no faster and holds 80 MB more
+WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 SLICE_TEXTS = 2048  # texts tokenised at once
 CHARACTERS_PER_TOKEN = 64  # text beyond max_tokens times this is not tokenised
 
@@ -38,7 +39,8 @@ class Session:
     """A graph, loaded. Safe to share between threads.
 
     `threads` are those of one run, None for one per core; runs may overlap. Of `providers`, the best that
-    this machine has is used. Raises ModelNotFound when the file is missing, ModelDamaged when unreadable.
+    this machine has is used. `inner` are float32 values inside the graph that can be read as outputs too.
+    Raises ModelNotFound when the file is missing, ModelDamaged when unreadable, or without these values.
     """
 
     def __init__(
@@ -46,12 +48,13 @@ class Session:
         model_file: Path,
         *,
         name: str,
+        inner: Sequence[str] = (),
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
     ) -> None:
         _require_file(model_file, name)
         self.name = name
-        self._session = _session(model_file, providers, threads)
+        self._session = _session(model_file, inner, providers, threads)
         self.inputs = {value.name for value in self._session.get_inputs()}
         self.outputs = [value.name for value in self._session.get_outputs()]
 
@@ -66,12 +69,24 @@ class Session:
 
     def run(self, output: str, feed: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
         """One output; what the graph does not take of `feed` is left out."""
+        return self.values([output], feed)[0]
+
+    def values(self, outputs: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
+        """Several outputs of one run: see `run`."""
         taken = {name: value for name, value in feed.items() if name in self.inputs}
         try:
-            (value,) = self._session.run([output], taken)
+            values = self._session.run(list(outputs), taken)
         except _failures() as error:
             raise ModelError(f"the model {self.name} failed: {error}") from error
-        return np.asarray(value, np.float32)
+        return [np.asarray(value, np.float32) for value in values]
+
+
+class Pieces(NamedTuple):
+    """The tokens of a text: ids, the characters each stands for, and the number of the word it is of."""
+
+    ids: list[int]
+    places: list[tuple[int, int]]
+    words: list[int | None]
 
 
 class Runtime(Session):
@@ -83,11 +98,12 @@ class Runtime(Session):
         tokenizer_file: Path,
         *,
         name: str,
+        inner: Sequence[str] = (),
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
     ) -> None:
         _require_file(tokenizer_file, name)
-        super().__init__(model_file, name=name, providers=providers, threads=threads)
+        super().__init__(model_file, name=name, inner=inner, providers=providers, threads=threads)
         self.tokenizer = _tokenizer(tokenizer_file)
 
     def tokens(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
@@ -101,6 +117,19 @@ class Runtime(Session):
         """Tokens of a whole text, special tokens left out."""
         encoding = self.tokenizer.encode(valid_unicode(text), add_special_tokens=False)
         return sum(map(len, (encoding, *encoding.overflowing)))  # a tokenizer that truncates keeps the rest
+
+    def pieces(self, text: str) -> Pieces:
+        """The tokens of a whole text without lone surrogates, special tokens left out."""
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        return Pieces(encoding.ids, encoding.offsets, encoding.word_ids)
+
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        """What the tokenizer puts before a text and after it: read from what it makes of some letter."""
+        encoding = self.tokenizer.encode("a")
+        plain = np.flatnonzero(np.equal(encoding.special_tokens_mask, 0))
+        if not plain.size:
+            raise ModelDamaged(f"the tokenizer of {self.name} makes nothing of a text")
+        return encoding.ids[: plain[0]], encoding.ids[plain[-1] + 1 :]
 
 
 class OnnxEncoder(Described):
@@ -374,7 +403,9 @@ def _tokenizer(file: Path) -> Tokenizer:
     return tokenizer
 
 
-def _session(file: Path, providers: Sequence[str], threads: int | None) -> onnxruntime.InferenceSession:
+def _session(
+    file: Path, inner: Sequence[str], providers: Sequence[str], threads: int | None
+) -> onnxruntime.InferenceSession:
     import onnxruntime
 
     onnxruntime.disable_telemetry_events()
@@ -384,10 +415,33 @@ def _session(file: Path, providers: Sequence[str], threads: int | None) -> onnxr
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads sleep
     available = set(onnxruntime.get_available_providers())
     usable = [provider for provider in PROVIDERS if provider in available and provider in providers]
+    model: str | bytes = str(file)
+    if inner:
+        model = file.read_bytes() + b"".join(map(_as_output, inner))
+        options.add_session_config_entry(WEIGHTS_FOLDER, str(file.parent))  # where a file beside it is
     try:
-        return onnxruntime.InferenceSession(str(file), options, providers=usable)
+        return onnxruntime.InferenceSession(model, options, providers=usable)
     except _failures() as error:
         raise ModelDamaged(f"{file} is not a model the runtime can load: {error}") from error
+
+
+def _as_output(value: str) -> bytes:
+    """A ModelProto of nothing but the declaration of one output, float32 of any shape.
+
+    Protocol buffers merge: appended to a model's bytes it adds an output to the model's graph.
+    """
+    tensor = _message(1, bytes([8, 1]))  # ValueInfoProto.type: TypeProto.tensor_type: elem_type 1, FLOAT
+    output = _message(1, value.encode()) + _message(2, tensor)  # ValueInfoProto.name, type
+    return _message(7, _message(12, output))  # ModelProto.graph, GraphProto.output
+
+
+def _message(field: int, content: bytes) -> bytes:
+    """One length-delimited field of a protocol buffer."""
+    size, length = len(content), bytearray()
+    while size > 127:
+        length.append(size & 127 | 128)
+        size >>= 7
+    return bytes([field << 3 | 2, *length, size]) + content
 
 
 def _failures() -> tuple[type[Exception], ...]:

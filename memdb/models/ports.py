@@ -57,6 +57,29 @@ class Encoder(Protocol):
 
 
 @runtime_checkable
+class AttentionScorer(Protocol):
+    """How much a text heeds the one before it; an encoder may be one. Safe to share between threads."""
+
+    @property
+    def name(self) -> str:
+        """What the model is called."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the model file."""
+        ...
+
+    def attention(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """float32 [len(pairs)], in 0 to 1: the share of their attention that the tokens of each second text
+        give to those of the first, in one sequence of both (DeferMem appendix B.1).
+
+        A score depends on its pair alone. No pairs give shape [0]. Raises what `Encoder.encode` raises.
+        """
+        ...
+
+
+@runtime_checkable
 class Reranker(Protocol):
     """A question and documents in, a score each out. Safe to share between threads."""
 
@@ -111,6 +134,54 @@ class Calibrated(Protocol):
         ...
 
 
+@runtime_checkable
+class AttentionScorer(Protocol):
+    """Pairs of adjacent messages in, how much the second attends to the first out (DeferMem section 3.2,
+    appendix B.1). Safe to share between threads.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the model is called."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the model file; a file records it: other scores give other segments."""
+        ...
+
+    def attention(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """float32 [len(pairs)]: how much the tokens of each pair's second text attend to those of its first,
+        from 0 to 1, in the order given; 0 where a text is empty.
+
+        Every str is legal: empty, with NUL bytes, with lone surrogates, of any length. A score depends on
+        its two texts alone, to the last bit. No pairs give shape [0].
+        Raises ModelError when the model cannot run, InputError for anything but pairs of str.
+        """
+        ...
+
+
+@runtime_checkable
+class Compressor(Protocol):
+    """A text in, the words of it that matter out: what the index of raw messages is made of (DeferMem section
+    3.2). Safe to share between threads.
+    """
+
+    @property
+    def name(self) -> str:
+        """Everything that decides what is kept: one name gives one text. A file records it."""
+        ...
+
+    def __call__(self, text: str) -> str:
+        """Some of the text's words in their order, those with a digit or a capital letter at the front among
+        them; the text as it is where nothing would be left.
+
+        Every str is legal: see `Encoder.encode`. Raises ModelError when a model cannot run, InputError for
+        what is no str.
+        """
+        ...
+
+
 def require_texts(texts: Sequence[str]) -> None:
     """Raises InputError for one str, the commonest slip, and for anything in the list that is no str."""
     if isinstance(texts, str):
@@ -131,10 +202,18 @@ def require_documents(question: str, documents: Sequence[str]) -> None:
             raise InputError(f"document {position} is a {type(document).__name__}, not a str")
 
 
+def require_pairs(pairs: Sequence[tuple[str, str]]) -> None:
+    """Raises InputError for what no scorer can read: see `AttentionScorer.attention`."""
+    for position, pair in enumerate(pairs):
+        if not isinstance(pair, tuple) or [isinstance(text, str) for text in pair] != [True, True]:
+            hint = "write attention([(first, second)])"
+            raise InputError(f"pair {position} is not two str in a tuple", hint=hint)
+
+
 def require_finite(scores: NDArray[np.float32], name: str) -> NDArray[np.float32]:
     """The scores as they are. Raises ModelError where one is no number, or infinite."""
     if not np.isfinite(scores).all():
-        raise ModelError(f"the reranker {name} gave a score that is no finite number")
+        raise ModelError(f"the model {name} gave a score that is no finite number")
     return scores
 
 

@@ -13,9 +13,19 @@ from typing import Any
 
 from memdb import settings
 from memdb.errors import InputError, ModelNotFound
-from memdb.models.card import CardKind, EncoderCard, GraphCard, RerankerCard, kind_of, read_card_of
+from memdb.language.compress import StopWordCompressor
+from memdb.models.attention import AttendingEncoder
+from memdb.models.card import (
+    CardKind,
+    CompressorCard,
+    EncoderCard,
+    GraphCard,
+    RerankerCard,
+    kind_of,
+    read_card_of,
+)
 from memdb.models.onnx import PROVIDERS, OnnxEncoder, OnnxReranker
-from memdb.models.ports import Backbone, Encoder, GraphEncoder, Reranker
+from memdb.models.ports import Backbone, Compressor, Encoder, GraphEncoder, Reranker
 
 WEIGHTS = Path(__file__).parent / "weights"
 DEFAULT_ENCODER = "memdb-encoder-v1"
@@ -26,6 +36,7 @@ GGUF = ".gguf"
 SAFETENSORS = ".safetensors"
 LATE_INTERACTION = "late-interaction"
 LINEAR = "linear"
+STOPWORD = "stopword"
 HUB_FILES = [
     "*.json",
     "model.onnx",
@@ -54,24 +65,26 @@ def registered_graph_encoders() -> list[str]:
 def load_encoder(spec: str | Path | None = None, *, threads: int | None = None) -> Encoder:
     """The encoder that `spec` names: None for the embedded one, a name, a folder, `hub:org/name`.
 
+    It is a `ports.AttentionScorer` too where its card tells where it attends.
     Raises ModelNotFound when nothing is there, ModelDamaged when a file is not the one its card names,
     InputError for a model of another kind.
     """
     folder = find(DEFAULT_ENCODER if spec is None else spec)
     card = read_card_of(folder, EncoderCard)
-    return OnnxEncoder(
-        folder / card.model,
-        folder / card.tokenizer,
-        name=card.name,
-        sha256=card.sha256,
-        dimension=card.dimension,
-        max_tokens=card.max_tokens,
-        pooling=card.pooling,
-        query_prefix=card.query_prefix,
-        document_prefix=card.document_prefix,
-        providers=card.providers or PROVIDERS,
-        threads=threads,
-    )
+    given: dict[str, Any] = {
+        "name": card.name,
+        "sha256": card.sha256,
+        "dimension": card.dimension,
+        "max_tokens": card.max_tokens,
+        "pooling": card.pooling,
+        "query_prefix": card.query_prefix,
+        "document_prefix": card.document_prefix,
+        "providers": card.providers or PROVIDERS,
+        "threads": threads,
+    }
+    if card.attention is None:
+        return OnnxEncoder(folder / card.model, folder / card.tokenizer, **given)
+    return AttendingEncoder(folder / card.model, folder / card.tokenizer, shape=card.attention, **given)
 
 
 def load_reranker(spec: str | Path | None = None, *, threads: int | None = None) -> Reranker:
@@ -129,6 +142,35 @@ def load_graph_encoder(spec: str | Path, *, threads: int | None = 1) -> GraphEnc
         providers=card.providers or PROVIDERS,
         threads=threads,
     )
+
+
+def load_compressor(
+    spec: str | Path = STOPWORD, *, rate: float = settings.COMPRESSION_RATE, threads: int | None = None
+) -> Compressor:
+    """The compressor that `spec` names: "stopword", or LLMLingua-2 in a folder or at `hub:org/name`, which
+    keeps the share `rate` of the words; it is a `ports.AttentionScorer` too where its card tells where it
+    attends.
+
+    Raises ModelNotFound when nothing is there, ModelDamaged when a file is not the one its card names,
+    InputError for a model of another kind and for a rate that is none.
+    """
+    from memdb.models.lingua import AttendingLingua, Lingua
+
+    if spec == STOPWORD:
+        return StopWordCompressor()
+    folder = find(spec, kind="compressor")
+    card = read_card_of(folder, CompressorCard)
+    given: dict[str, Any] = {
+        "name": card.name,
+        "sha256": card.sha256,
+        "rate": rate,
+        "max_tokens": card.max_tokens,
+        "providers": card.providers or PROVIDERS,
+        "threads": threads,
+    }
+    if card.attention is None:
+        return Lingua(folder / card.model, folder / card.tokenizer, **given)
+    return AttendingLingua(folder / card.model, folder / card.tokenizer, shape=card.attention, **given)
 
 
 def load_backbone(
@@ -212,7 +254,8 @@ def find(spec: str | Path, *, kind: CardKind = "encoder") -> Path:
         return _fetch(spec.removeprefix(HUB))
     if not Path(spec).is_dir():
         gguf = ["the path of a .gguf file"] if kind == "reranker" else []
-        known = ["a folder", "hub:org/name", *gguf, *_come_with(kind)]
+        rules = [STOPWORD] if kind == "compressor" else []
+        known = ["a folder", "hub:org/name", *gguf, *rules, *_come_with(kind)]
         called = "graph encoder" if kind == "graph" else kind
         raise ModelNotFound(f"no {called} {str(spec)!r}", hint=f"give {', '.join(known[:-1])} or {known[-1]}")
     return Path(spec)

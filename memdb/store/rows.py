@@ -121,6 +121,11 @@ def session_tail(connection: apsw.Connection, session_id: int, position: int) ->
     return [_stored(row) for row in rows]
 
 
+def session_ids(connection: apsw.Connection) -> list[int]:
+    """All sessions, in the order they were begun."""
+    return [int(session_id) for session_id, _ in connection.execute(statement("session_ids"))]
+
+
 def session_range(
     connection: apsw.Connection, session_id: int, position: int, end_position: int
 ) -> list[StoredMessage]:

@@ -244,6 +244,21 @@ def read_made(connection: apsw.Connection, path: Path) -> Made:
     return made
 
 
+def read_settings(connection: apsw.Connection) -> dict[str, float | int | str]:
+    """The settings that shape what the file holds. Raises `Damaged` for what is none."""
+    told = connection.execute("SELECT value FROM meta WHERE key = 'settings'").get
+    try:
+        return msgspec.json.decode(str(told), type=dict[str, float | int | str])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise errors.Damaged(f"table meta is damaged: {error}", hint="restore a backup") from error
+
+
+def change_settings(connection: apsw.Connection, **values: float | str) -> None:
+    """Change settings that shape what the file holds, inside the caller's transaction."""
+    changed = json.dumps({**read_settings(connection), **values}, sort_keys=True)
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (changed,))
+
+
 def has_vectors_of(connection: apsw.Connection, encoder: Encodes) -> bool:
     """Whether the file's vectors are of this encoder, in the state of the file this connection sees.
 

@@ -14,7 +14,7 @@ import apsw
 import numpy as np
 
 from memdb.records import Triple
-from memdb.store import schema
+from memdb.store import schema, segments
 from memdb.store.indexes import vector_scale
 from memdb.store.statements import statement
 
@@ -151,6 +151,7 @@ def switch(connection: apsw.Connection, encoder: schema.Encodes) -> None:
     """
     if not schema.has_vectors_of(connection, encoder):
         schema.make_vector_tables(connection, encoder.dimension)
+        segments.clear(connection)  # they were made by the vectors that are gone
         values = {
             "encoder_name": encoder.name,
             "encoder_sha256": encoder.sha256,

@@ -15,7 +15,8 @@ from memdb import errors, settings
 from memdb.language.clock import parse_instant
 from memdb.language.terms import fold
 from memdb.records import Problem, Unit, Verification
-from memdb.store import rows, schema, staging, traces
+from memdb.store import rows, schema, segment_checks, staging, traces
+from memdb.store.segment_checks import Starts
 from memdb.store.statements import statement
 
 
@@ -69,15 +70,16 @@ _CHECKS = [
     "traces",
     "trace_members",
     "trace_order",
-    "segments",
 ]
 _MOST_OF_ONE_KIND = 20  # problems of one check that are listed
 
 
-def verify(connection: apsw.Connection, path: Path, derive: Derive, trace_texts: TraceTexts) -> Verification:
+def verify(
+    connection: apsw.Connection, path: Path, derive: Derive, trace_texts: TraceTexts, starts: Starts
+) -> Verification:
     """SQLite's integrity, the schema, foreign keys, then every table and index against its origin."""
     problems: list[Problem] = []
-    for check, found in _all_checks(connection, derive, trace_texts):
+    for check, found in _all_checks(connection, derive, trace_texts, starts):
         details = list(islice(_until_unreadable(found), _MOST_OF_ONE_KIND + 1))
         if len(details) > _MOST_OF_ONE_KIND:
             details[-1] = "and more"
@@ -105,7 +107,7 @@ def counts(connection: apsw.Connection) -> dict[str, int]:
 
 
 def _all_checks(
-    connection: apsw.Connection, derive: Derive, trace_texts: TraceTexts
+    connection: apsw.Connection, derive: Derive, trace_texts: TraceTexts, starts: Starts
 ) -> Iterator[tuple[str, Iterable[str]]]:
     yield "integrity", (line for line in _lines(connection, "PRAGMA integrity_check") if line != "ok")
     yield "schema", iter(schema.foreign_objects(connection))
@@ -120,6 +122,7 @@ def _all_checks(
     yield "names", _unreadable_names(connection)
     yield "vectors", _wrong_vectors(connection)
     yield "staged_vectors", staging.wrong(connection)
+    yield "segments", segment_checks.wrong(connection, starts)
     yield "trace_texts", _wrong_trace_texts(connection, trace_texts)
 
 
@@ -282,6 +285,8 @@ def _warnings(connection: apsw.Connection, path: Path) -> Iterator[str]:
     if staged_by := staging.staged_by(connection):
         made = staging.counts(connection).staged
         yield f"{made} vectors by the encoder {staged_by[:8]} wait for the rest: reembed goes on"
+    if connection.execute(statement("to_segment"), {"after": -1, "most": 1}).get is not None:
+        yield "messages are in no segment: update_segments puts those that have vectors into some"
     failed = connection.execute(statement("failed_windows")).get
     if failed:
         yield f"a model failed at {failed} windows: they keep their units; build with retry tries again"

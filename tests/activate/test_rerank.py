@@ -54,7 +54,7 @@ def candidate(
         source=(message,),
         **more,
     )
-    return Candidate(evidence, tuple(before))
+    return Candidate(evidence, tuple(before), 1)
 
 
 def texts(candidates: Sequence[Candidate]) -> list[str]:

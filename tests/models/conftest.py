@@ -54,6 +54,15 @@ def tiny_head() -> dict[str, np.ndarray]:
     }
 
 
+def tiny_token_head() -> dict[str, np.ndarray]:
+    """What makes the trunk a compressor."""
+    rng = np.random.default_rng(13)
+    return {
+        "classifier.weight": rng.normal(0, 1, (2, CONFIG["hidden_size"])).astype(np.float32),
+        "classifier.bias": np.array([0.25, -0.25], np.float32),
+    }
+
+
 def write_checkpoint(folder: Path, tensors: dict[str, np.ndarray]) -> Path:
     """A folder as `memdb.models.export --weights` takes it."""
     numpy_files = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
@@ -76,6 +85,12 @@ def write_checkpoint(folder: Path, tensors: dict[str, np.ndarray]) -> Path:
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An encoder's."""
     return write_checkpoint(tmp_path_factory.mktemp("checkpoint"), tiny_tensors())
+
+
+@pytest.fixture(scope="session")
+def compressor_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A token classifier's: the same trunk with another head."""
+    return write_checkpoint(tmp_path_factory.mktemp("compressor"), tiny_tensors() | tiny_token_head())
 
 
 @pytest.fixture(scope="session")

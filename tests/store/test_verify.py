@@ -21,10 +21,11 @@ SAID = [
     *(Message("Ana", f"I bought lamp {n} on {n + 1} May 2023.", "serial-7") for n in range(7)),
 ]
 TRACE = "INSERT INTO trace VALUES (1, 1, 'r', 't', 'm', 0); INSERT INTO trace_unit VALUES {}"
-SEGMENT = "INSERT INTO segment VALUES (1, 1, 1, 0, {}, 2, 1, 1)"
 STAGED = statement("create_staged_vector")
 STAGED_BY = "INSERT INTO meta VALUES ('staged_encoder_sha256', 'abc')"
 STAGE = "INSERT INTO staged_vector VALUES ('{}', {}, {})"
+SETTING = "UPDATE meta SET value = replace(value, {}) WHERE key = 'settings'"
+CODE_OF = "(SELECT own FROM message_vector WHERE message_id = {})"
 CODE = "(SELECT own FROM message_vector LIMIT 1)"
 
 # the check that must speak, what breaks it, what it must mention
@@ -135,7 +136,38 @@ BROKEN = [
         "INSERT INTO triple_vector VALUES (77, 1, vec_int8((SELECT triple FROM triple_vector LIMIT 1)))",
         "77 has a triple vector",
     ),
-    ("segments", SEGMENT.format(1), "1 does not follow"),
+    (
+        "segments",
+        "UPDATE segment SET last_position = last_position + 1 WHERE segment_id = 1",
+        "2 does not follow",
+    ),
+    ("segments", "UPDATE segment SET closed = 0", "does not follow"),
+    (
+        "segments",
+        "UPDATE meta SET value = replace(value, '0.6', '-0.9') WHERE key = 'settings'",
+        "begins where",
+    ),
+    (
+        "segments",
+        "UPDATE meta SET value = replace(value, 'valley', 'sim') WHERE key = 'settings'",
+        "begins at",
+    ),
+    ("segments", "DELETE FROM segment_vector WHERE segment_id = 1", "1 has no vector"),
+    ("segments", "UPDATE segment_vector SET scope_id = 5 WHERE segment_id = 1", "beside another scope"),
+    (
+        "segments",
+        "INSERT INTO segment_vector VALUES (77, 1, vec_int8((SELECT mean FROM segment_vector LIMIT 1)))",
+        "77 has a vector",
+    ),
+    (
+        "segments",
+        f"DELETE FROM segment_vector WHERE segment_id = 1;"
+        f" INSERT INTO segment_vector VALUES (1, 1, vec_int8({CODE_OF.format(9)}))",
+        "the mean",
+    ),
+    ("segments", "INSERT INTO segment_link VALUES (1, 2, .95), (2, 1, .95)", "and are not"),
+    ("segments", "INSERT INTO segment_link VALUES (1, 2, .95)", "which is not linked to it"),
+    ("segments", "UPDATE segment SET link_id = 1", "link group 1"),
     ("windows", "DELETE FROM window WHERE window_no = 1", "the windows of session 1"),
     ("windows", "UPDATE window SET end_position = 5 WHERE window_no = 0", "the windows of session 1"),
     ("windows", "UPDATE window SET new_position = 5 WHERE window_no = 1", "the windows of session 1"),
@@ -173,6 +205,7 @@ def test_every_check_is_broken_here() -> None:
         "windows",
         "vectors",
         "staged_vectors",
+        "segments",
         "trace_texts",
     }
 

@@ -94,9 +94,39 @@ SELECT trace_id, relation_text, trajectory, dirty, made_by FROM trace ORDER BY t
 
 -- name: check_segments
 SELECT segment_id || ' does not follow the segment before it'
-FROM (SELECT segment_id, first_position,
-             lag(last_position, 1, -1) OVER (PARTITION BY session_id ORDER BY number) AS before FROM segment)
-WHERE first_position <> before + 1;
+FROM (SELECT segment_id, first_position, number, closed,
+             lag(last_position, 1, -1) OVER in_session AS before, lag(number, 1, -1) OVER in_session AS earlier,
+             lead(1, 1, 0) OVER in_session AS followed
+      FROM segment WINDOW in_session AS (PARTITION BY session_id ORDER BY number))
+WHERE first_position <> before + 1 OR number <> earlier + 1 OR closed <> followed;
+
+-- name: check_segment_vectors
+SELECT segment_id || ' has no vector, or one beside another scope' FROM segment
+WHERE scope_id IS NOT (SELECT scope_id FROM segment_vector WHERE segment_vector.segment_id = segment.segment_id)
+UNION ALL
+SELECT segment_id || ' has a vector and is no segment' FROM segment_vector
+WHERE segment_id NOT IN (SELECT segment_id FROM segment);
+
+-- name: check_segment_links
+SELECT here.segment_id || ' is linked to ' || here.other_id || ', which is not linked to it, or of another scope'
+FROM segment_link AS here JOIN segment AS one USING (segment_id) JOIN segment AS other ON other.segment_id = here.other_id
+WHERE one.scope_id <> other.scope_id
+   OR here.similarity IS NOT (SELECT similarity FROM segment_link AS back
+                              WHERE back.segment_id = here.other_id AND back.other_id = here.segment_id);
+
+-- name: session_segments
+SELECT segment_id, first_position, last_position,
+       (SELECT mean FROM segment_vector WHERE segment_vector.segment_id = segment.segment_id)
+FROM segment WHERE session_id = ? ORDER BY number;
+
+-- name: linked_codes
+SELECT segment_id, other_id, similarity,
+       (SELECT mean FROM segment_vector WHERE segment_vector.segment_id = segment_link.segment_id),
+       (SELECT mean FROM segment_vector WHERE segment_vector.segment_id = other_id)
+FROM segment_link WHERE segment_id < other_id;
+
+-- name: segment_groups
+SELECT segment_id, link_id FROM segment ORDER BY segment_id;
 
 -- name: missing_vectors
 SELECT (SELECT count(*) FROM message) - (SELECT count(*) FROM message_vector),

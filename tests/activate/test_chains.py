@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import memdb
 from memdb import settings
-from memdb.activate.expand import Mention, _longest, _mentions, _parts
+from memdb.activate.chains import Mention, _longest, _mentions, _parts
 from memdb.activate.retrieve import CHANNELS, SEARCHES
 from memdb.errors import MemdbWarning
 from memdb.models.fakes import HashEncoder

@@ -1,0 +1,286 @@
+"""Segments of the raw history, their vectors and their links (DeferMem section 3.2): rows in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from memdb import errors, settings
+from memdb.records import Message, Scope, Segment, Utterance
+from memdb.store import indexes, rows
+from memdb.store.statements import statement
+
+
+class StoredSegment(NamedTuple):
+    """A segment of a session: positions `first` to `last`, `number` counted from 0."""
+
+    segment_id: int
+    number: int
+    first: int
+    last: int
+
+
+def last_of(connection: apsw.Connection, session_id: int) -> StoredSegment | None:
+    """The last segment of a session, the one that may still change."""
+    found: Any = connection.execute(statement("last_segment"), (session_id,)).fetchone()
+    return None if found is None else StoredSegment(*found)
+
+
+def codes_from(connection: apsw.Connection, session_id: int, position: int) -> list[bytes | None]:
+    """The codes of a session's messages from a position on, None where a message has no vector."""
+    values = {"session_id": session_id, "position": position}
+    found: Any = connection.execute(statement("message_codes_from"), values)
+    return [code for _, code in found]
+
+
+def put(
+    connection: apsw.Connection,
+    scope_id: int,
+    session_id: int,
+    number: int,
+    span: tuple[int, int],
+    closed: bool,
+) -> int:
+    """A new segment of positions `span`, both included; returns its segment_id."""
+    values = {"scope_id": scope_id, "session_id": session_id, "number": number, "closed": closed}
+    values |= {"first_position": span[0], "last_position": span[1]}
+    return int(connection.execute(statement("insert_segment"), values).get)
+
+
+def change(connection: apsw.Connection, segment_id: int, last: int, closed: bool) -> None:
+    """Move the end of a segment, and say whether it may change again."""
+    values = {"segment_id": segment_id, "last_position": last, "closed": closed}
+    connection.execute(statement("change_segment"), values)
+
+
+def put_vectors(connection: apsw.Connection, scope_id: int, codes: Iterable[tuple[int, bytes]]) -> None:
+    """Index segments by the codes of their means, in place of those they had."""
+    values = [{"segment_id": one, "scope_id": scope_id, "mean": code} for one, code in codes]
+    connection.executemany(statement("delete_segment_vector"), [(one["segment_id"],) for one in values])
+    connection.executemany(statement("put_segment_vector"), values)
+
+
+def near(
+    connection: apsw.Connection, scope_id: int, codes: Sequence[bytes], least: float
+) -> list[dict[int, float]]:
+    """For each code the segments of a scope whose cosine is at least `least`, with it: the nearest
+    SEGMENT_LINKS and one more, for a code that is there itself.
+
+    A few codes are looked up one by one; for many the index is read once and compared block by block. Both
+    compute the cosine from the codes alone, so they decide alike.
+    """
+    if len(codes) > settings.SEGMENTS_LOOKED_UP:
+        return _near_by_scan(connection, scope_id, codes, least)
+    found = []
+    for code in codes:
+        values = {"mean": code, "k": settings.SEGMENT_LINKS + 1, "scope_id": scope_id}
+        values |= {
+            "distance": 1 - least + 1e-4
+        }  # float32 of the index: what is at the edge is looked at again
+        rows_near: Any = connection.execute(statement("near_segments"), values).fetchall()
+        found.append(_best(rows_near, _matrix([code]), least)[0])
+    return found
+
+
+def _near_by_scan(
+    connection: apsw.Connection, scope_id: int, codes: Sequence[bytes], least: float
+) -> list[dict[int, float]]:
+    wanted = _matrix(codes)
+    best: list[dict[int, float]] = [{} for _ in codes]
+    cursor = connection.execute(statement("all_segment_codes"), {"scope_id": scope_id})
+    while block := list(_take(cursor, settings.SEGMENT_BLOCK)):
+        for kept, more in zip(best, _best(block, wanted, least), strict=True):
+            kept.update(more)
+    return [dict(_nearest(kept)) for kept in best]
+
+
+def _take(cursor: apsw.Cursor, most: int) -> Iterable[Any]:
+    for _, row in zip(range(most), cursor, strict=False):
+        yield row
+
+
+def _best(block: Sequence[Any], wanted: NDArray[np.floating], least: float) -> list[dict[int, float]]:
+    """For each row of `wanted` [n, d] the nearest rows (segment_id, code) of a block."""
+    if not block:
+        return [{} for _ in wanted]
+    ids = np.array([segment_id for segment_id, _ in block])
+    cosines = _cosines(wanted, _matrix([code for _, code in block]))
+    found = []
+    for line in cosines:
+        enough = np.flatnonzero(line >= least)
+        found.append(dict(_nearest({int(ids[at]): float(line[at]) for at in enough})))
+    return found
+
+
+def _nearest(found: dict[int, float]) -> list[tuple[int, float]]:
+    ordered = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ordered[: settings.SEGMENT_LINKS + 1]
+
+
+def _matrix(codes: Sequence[bytes]) -> NDArray[np.floating]:
+    """Codes as rows of whole numbers, of a type in which the sum of their products is exact."""
+    matrix = np.stack([np.frombuffer(code, np.int8) for code in codes])
+    return matrix.astype(np.float32 if matrix.shape[1] <= 1_024 else np.float64)
+
+
+def _cosines(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
+    """[n, m]: the same for two codes in whatever product they stand."""
+    squares = [np.square(side.astype(np.float64)).sum(axis=1) for side in (left, right)]
+    products: NDArray[np.float64] = (left @ right.T).astype(np.float64)
+    return _over(products, np.outer(*squares))
+
+
+def _over(products: NDArray[Any], squares: NDArray[Any]) -> NDArray[np.float64]:
+    """products / √squares; 0 where a vector has no length, which only a damaged file holds."""
+    lengths = np.sqrt(squares.astype(np.float64))
+    found: NDArray[np.float64] = np.zeros(products.shape)
+    np.divide(products, lengths, out=found, where=lengths > 0)
+    return found
+
+
+def adjacent_cosines(codes: Sequence[bytes]) -> list[float]:
+    """[n - 1] cosines of each code and the one before it, exact for the codes."""
+    matrix = np.stack([np.frombuffer(code, np.int8) for code in codes]).astype(np.int64)
+    squares = np.square(matrix).sum(axis=1)
+    products = (matrix[1:] * matrix[:-1]).sum(axis=1)
+    cosines: list[float] = _over(products, squares[1:] * squares[:-1]).tolist()
+    return cosines
+
+
+def mean_code(codes: Sequence[bytes]) -> bytes:
+    """The code of a segment: the mean of its messages' vectors, brought to length 1."""
+    matrix = np.stack([np.frombuffer(code, np.int8) for code in codes]).astype(np.float64)
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    if not lengths.all():
+        raise errors.Damaged("the file holds a vector without length", hint="run memdb verify")
+    mean = (matrix / lengths).sum(axis=0)
+    length = float(np.linalg.norm(mean))
+    if length < 1e-9:  # they cancel out: then the first speaks for all
+        return codes[0]
+    scale = indexes.vector_scale(matrix.shape[1])
+    return indexes.code((mean / length).astype(np.float32), scale).tobytes()
+
+
+def links_of(connection: apsw.Connection, segment_id: int) -> dict[int, float]:
+    """The segments that one is linked to, with their cosine."""
+    found: Any = connection.execute(statement("links_of"), (segment_id,)).fetchall()
+    return dict(found)
+
+
+def put_links(connection: apsw.Connection, links: Iterable[tuple[int, int, float]]) -> None:
+    """Link pairs of segments, both ways."""
+    both = [row for a, b, cosine in links for row in ((a, b, cosine), (b, a, cosine))]
+    connection.executemany(statement("insert_segment_link"), both)
+
+
+def drop_links(connection: apsw.Connection, links: Iterable[tuple[int, int]]) -> None:
+    """Unlink pairs of segments, both ways."""
+    both = [row for a, b in links for row in ((a, b), (b, a))]
+    connection.executemany(statement("delete_segment_link"), both)
+
+
+def group(connection: apsw.Connection, segments: Sequence[int]) -> list[int]:
+    """What can be reached from segments along links, themselves included."""
+    return _ids(connection, "link_group", segments)
+
+
+def members(connection: apsw.Connection, segments: Sequence[int]) -> list[int]:
+    """All segments that are said to be of a link group of one of `segments`."""
+    return _ids(connection, "group_members", _ids(connection, "link_ids", segments))
+
+
+def join(connection: apsw.Connection, segments: Sequence[int]) -> None:
+    """Make one link group of those of `segments`."""
+    groups = _ids(connection, "link_ids", segments)
+    if len(groups) > 1:
+        values = {"link_id": min(groups), "groups": json.dumps(groups)}
+        connection.execute(statement("join_groups"), values)
+
+
+def set_group(connection: apsw.Connection, segments: Sequence[int]) -> None:
+    """Say that segments are one link group."""
+    values = {"link_id": min(segments), "segments": json.dumps(list(segments))}
+    connection.execute(statement("set_link_id"), values)
+
+
+def to_segment(connection: apsw.Connection, after: int, most: int) -> list[tuple[int, int]]:
+    """(session_id, scope_id) of the first sessions after one of which messages are in no segment."""
+    found: Any = connection.execute(statement("to_segment"), {"after": after, "most": most}).fetchall()
+    return list(found)
+
+
+def clear(connection: apsw.Connection) -> None:
+    """Remove all segments with their links and vectors."""
+    for name in ("delete_segment_links", "delete_segments", "delete_segment_vectors"):
+        connection.execute(statement(name))
+
+
+def _ids(connection: apsw.Connection, name: str, ids: Sequence[int]) -> list[int]:
+    return [int(one) for (one,) in connection.execute(statement(name), (json.dumps(list(ids)),))]
+
+
+class Sought(NamedTuple):
+    """What history is wanted: messages that were found, best first, how links are followed, and what may be
+    seen; no more than `most` messages.
+    """
+
+    found: Sequence[int]
+    links: str
+    scope: Scope | None
+    as_of: tuple[int, int] | None
+    most: int
+
+
+class Placed(NamedTuple):
+    """A segment with what orders it: the first by which it was found, then its time."""
+
+    segment: Segment
+    said_key: int
+    session_id: int
+    position: int
+
+
+def history(connection: apsw.Connection, sought: Sought) -> list[Placed]:
+    """The segments of messages that were found and those linked to them: first those with the best messages,
+    linked ones last.
+    """
+    said_from, said_until = sought.as_of or (rows.EARLIEST_KEY, rows.UNKNOWN_KEY)
+    values = {
+        **rows.reading_scope(sought.scope),
+        "found": json.dumps(list(sought.found)),
+        "links": sought.links,
+        "most": sought.most,
+        "said_from": said_from,
+        "said_until": said_until,
+    }
+    told: dict[int, list[tuple[bool, int, int, Utterance]]] = {}
+    row: Any
+    for row in connection.execute(statement("history"), values):
+        number, linked, place, session, source, said_key, session_id, *said = row
+        one = _utterance(session, source, place, said)
+        told.setdefault(number, []).append((bool(linked), said_key, session_id, one))
+    return [_placed(lines) for lines in told.values()]
+
+
+def _utterance(session: str, source: str, place: int | None, said: Sequence[Any]) -> Utterance:
+    position, external_id, speaker, role, content, caption, location, said_text = said
+    message = Message(
+        speaker=speaker, content=content, said_at=said_text,
+        id=rows.message_name(session, position, external_id), role=role,
+        image_caption=caption, location=location,
+    )  # fmt: skip
+    return Utterance(
+        message=message, session=session, position=position, source=source,
+        rank=None if place is None else place + 1,
+    )  # fmt: skip
+
+
+def _placed(lines: Sequence[tuple[bool, int, int, Utterance]]) -> Placed:
+    linked, said_key, session_id, first = lines[0]
+    segment = Segment(utterances=tuple(one for *_, one in lines), linked=linked)
+    return Placed(segment, said_key, session_id, first.position)
