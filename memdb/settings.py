@@ -89,7 +89,6 @@ SEGMENTS_LOOKED_UP: Final = 4  # up to which each is looked up by itself; more a
 SEGMENT_BLOCK: Final = 8_192  # segments compared at once in such a pass (ours)
 SEGMENT_BATCH_SESSIONS: Final = 64  # sessions per transaction when segments are brought up to date (ours)
 SEGMENT_MOST_MESSAGES: Final = 256  # of one segment: no topic is longer, and an append reads no more (ours)
-ATTENTION_TOKENS: Final = 128  # of each of two messages whose attention is taken [B3]
 CALIBRATION_MESSAGES: Final = 4_096  # of a file that thresholds are found with, in whole sessions (ours)
 CALIBRATION_QUESTIONS: Final = 128  # messages that stand for questions then (ours)
 CALIBRATION_K: Final = 100  # messages that each of them finds (ours)

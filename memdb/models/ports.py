@@ -57,29 +57,6 @@ class Encoder(Protocol):
 
 
 @runtime_checkable
-class AttentionScorer(Protocol):
-    """How much a text heeds the one before it; an encoder may be one. Safe to share between threads."""
-
-    @property
-    def name(self) -> str:
-        """What the model is called."""
-        ...
-
-    @property
-    def sha256(self) -> str:
-        """Hex digest of the model file."""
-        ...
-
-    def attention(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """float32 [len(pairs)], in 0 to 1: the share of their attention that the tokens of each second text
-        give to those of the first, in one sequence of both (DeferMem appendix B.1).
-
-        A score depends on its pair alone. No pairs give shape [0]. Raises what `Encoder.encode` raises.
-        """
-        ...
-
-
-@runtime_checkable
 class Reranker(Protocol):
     """A question and documents in, a score each out. Safe to share between threads."""
 
