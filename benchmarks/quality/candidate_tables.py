@@ -123,7 +123,8 @@ def _stages(rows: Sequence[Row]) -> Table:
 
 
 def _grid(result: Report, sifting: Sifting) -> Table:
-    title = f"{result.title}: segments cut at τ1, linked at τ2; no budget"
+    rule = result.facts.settings["SEGMENT_RULE"]
+    title = f"{result.title}: segments cut at τ1 ({rule}), linked at τ2; no budget"
     cells: dict[str, Callable[[Mapping[str, Estimate]], Text]] = {
         "messages/segment": lambda one: _plain(one.get("messages per segment")),
         "Recall-01": lambda one: _plain(one.get("Recall-01"), 100),

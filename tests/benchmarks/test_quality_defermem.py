@@ -484,7 +484,21 @@ def test_requests_without_sense(
     assert told in capsys.readouterr().err
 
 
-def test_memory_files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+MORE = (
+    "My bicycle has a flat tyre.",
+    "The pump is in the cellar.",
+    "Did you see the comet on Friday?",
+    "Only clouds over the harbour.",
+    "Grandma sold her bakery.",
+    "Who bakes the rye bread now?",
+    "I failed my driving test.",
+    "Parking again?",
+)
+
+
+def test_memory_files(
+    folder: Path, samples: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """memdb itself, where the history is small enough to be a candidate as a whole; the grid leaves its file
     as it was, and answers come from each method.
     """
@@ -496,6 +510,11 @@ def test_memory_files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.setattr("benchmarks.quality.answering.registry.load_backbone", lambda spec: backbone)
     monkeypatch.setattr("benchmarks.quality.history_files.CELLS", (Cell(-1.0, 0.9), Cell(1.0, 0.9)))
+    session = samples[0]["conversation"]["session_1"]
+    session += [
+        {"speaker": "Tom", "dia_id": f"D1:{place}", "text": text} for place, text in enumerate(MORE, 4)
+    ]
+    (folder / "locomo" / "locomo-sample.json").write_text(json.dumps(samples), encoding="utf-8")
     out, keep = tmp_path / "results.sqlite", tmp_path / "kept"
 
     def once(**more: Any) -> bytes:
@@ -515,7 +534,7 @@ def test_memory_files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     grid = {f"{entry} τ1={tau1} τ2=0.9" for entry in (DENSE, HYBRID) for tau1 in (-1, 1)}
     assert found.keys() == {DENSE, HYBRID, "dense, extractive", "hybrid, extractive", "hybrid, model", *grid}
     assert all(found[name]["whole"] == 1 for name in (DENSE, HYBRID))
-    assert found[HYBRID]["messages"] == found[HYBRID]["all_messages"] == 6
+    assert found[HYBRID]["messages"] == found[HYBRID]["all_messages"] == 6 + len(MORE)
     cut, whole = (found[candidates.cell_name(DENSE, Cell(tau1, 0.9))] for tau1 in (1.0, -1.0))
     assert cut["all_segments"] > whole["all_segments"] == 3, "the whole sessions"
     told = found["hybrid, model"]
