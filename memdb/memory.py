@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Literal, Unpack, overload
+from typing import Final, Literal, Unpack, overload
 
 from memdb import errors, settings
 from memdb.activate import asked
-from memdb.activate.expand import ENTRIES, LINKS, Reach, history
+from memdb.activate.expand import ENTRIES, LINKS, Reach, history, said
 from memdb.activate.follow import Followed, follow
 from memdb.activate.parse import parse_question
 from memdb.activate.parse_by_model import parse_by_model
@@ -19,9 +19,9 @@ from memdb.construct import pipeline
 from memdb.construct.admit import admit, batches, named
 from memdb.construct.plan import Place
 from memdb.construct.relation import readings
-from memdb.generate import qgmem
+from memdb.generate import defermem, qgmem
 from memdb.generate.prompts import prompt
-from memdb.generate.qgmem import GRAPH_MODES, METHODS, Asking, Generator, How
+from memdb.generate.respond import GRAPH_MODES, Asking, Generator, How
 from memdb.generate.stream import AnswerStream
 from memdb.language.clock import parse_instant
 from memdb.records import (
@@ -39,6 +39,8 @@ from memdb.records import (
 )
 from memdb.store import rows, traces
 from memdb.upkeep import Upkeep, no_session
+
+METHODS: Final = {"qgmem": qgmem.ask, "defermem": defermem.ask, "both": defermem.ask_both}
 
 
 class Memory(Upkeep):
@@ -145,7 +147,8 @@ class Memory(Upkeep):
         )
         query = self._parsed(text, instant, "rules")
         count = count_tokens or (self._backbone.count_tokens if self._backbone else estimated_tokens)
-        return history(self._reading(self._now()), query, self._wish(k, scope, as_of), reach, count)
+        wish = self._wish(k, scope, as_of)
+        return history(self._reading(self._now()), query, wish, reach, lambda one: count(said(one)))
 
     @overload
     def ask(
@@ -175,7 +178,11 @@ class Memory(Upkeep):
         graph_mode: str = "token",
         stream: bool = False,
     ) -> Answer | AnswerStream:
-        """The answer to a question, with its sources (QGMem section III).
+        """The answer to a question, with its sources.
+
+        By the `method` "qgmem" it rests on the working memory (QGMem section III); by "defermem" on the raw
+        history around the question, of which a distiller tells what helps (DeferMem section 3); by "both" on
+        both, each message once. The distiller is the one the memory was opened with, else works by rules.
 
         The memory's backbone answers from the working memory of at most `budget_tokens`. In front of it, it
         reads the working memory's graph as one token, if the memory was opened with a graph encoder;
@@ -194,10 +201,10 @@ class Memory(Upkeep):
             budget_tokens=asked.budget(budget_tokens),
             graph_mode=asked.one_of(graph_mode, GRAPH_MODES, "graph_mode"),
         )
-        asked.one_of(method, METHODS, "method")
+        answer = METHODS[asked.one_of(method, tuple(METHODS), "method")]
         vectors = self._now()
-        generator = Generator(self._backbone, self._graph_encoder, vectors.own)
-        make = partial(qgmem.ask, self._reading(vectors), generator, asking, wish)
+        generator = Generator(self._backbone, self._graph_encoder, vectors.own, self._distiller)
+        make = partial(answer, self._reading(vectors), generator, asking, wish)
         return AnswerStream(make) if stream else make()
 
     def context(

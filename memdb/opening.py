@@ -9,6 +9,7 @@ from pathlib import Path
 from memdb import errors, settings
 from memdb.construct.admit import scope_of
 from memdb.construct.plan import Vectors, vectors_of_another
+from memdb.generate.distill import Distiller, ModelDistiller
 from memdb.memory import Memory
 from memdb.models.ports import Backbone, EmbeddingBackbone, Encoder, GraphEncoder, Reranker
 from memdb.models.registry import late_reranker, load_encoder, load_graph_encoder
@@ -27,6 +28,7 @@ def open(
     backbone: Backbone | None = None,
     reranker: Reranker | str | Path | None = None,
     graph_encoder: GraphEncoder | str | Path | None = None,
+    distiller: Distiller | Backbone | None = None,
     busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
 ) -> Memory:
     """Open a memory file, and make it if there is none.
@@ -38,7 +40,9 @@ def open(
     (`memdb.load_backbone`); it is the caller's to close. `reranker` is a reranker, or the name or folder of
     one (`load_reranker`); by default the embedded one. "late-interaction" compares with the encoder's token
     vectors, "linear" weighs the channels' scores. `graph_encoder`, or the name or folder of one, makes the
-    graph token that the backbone reads in front of the text (`Memory.ask`).
+    graph token that the backbone reads in front of the text (`Memory.ask`). `distiller` tells what of the raw
+    history helps (`Memory.ask` by "defermem"): a language model that was trained for it, or a
+    `memdb.generate.distill.Distiller`; by default rules do.
 
     Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
     `ModelDamaged`, `InputError` for a graph encoder that was not trained for the backbone and the encoder.
@@ -56,7 +60,8 @@ def open(
     usable = (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension)
     if not usable:
         warnings.warn(vectors_of_another(database.path, made, chosen), errors.MemdbWarning, stacklevel=2)
-    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late, graphs)
+    told = ModelDistiller(distiller) if isinstance(distiller, Backbone) else distiller
+    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late, graphs, told)
 
 
 def _graph_encoder(

@@ -290,7 +290,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     sentences: tuple[Sentence, ...] = ()
     abstained: bool = False
     confidence: float = 0.0
-    method: Literal["qgmem"] = "qgmem"
+    method: Literal["qgmem", "defermem", "both"] = "qgmem"
     graph_mode: Literal["token", "text", "none"] = "none"
     timings: dict[str, float] = {}
     tokens: Tokens = Tokens()

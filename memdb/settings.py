@@ -95,6 +95,23 @@ CALIBRATION_K: Final = 100  # messages that each of them finds (ours)
 HISTORY_K: Final = 200  # messages that a question is answered from, before their segments (measured)
 HISTORY_TOKENS: Final = 10_000  # of the candidate set, estimated; 6.5k of the encoder's own [4.3]
 HISTORY_MESSAGES: Final = 4_096  # most messages of a candidate set (ours)
+ATTENTION_TEXT_TOKENS: Final = 128  # of a message that are read for its attention to the one before (ours)
+COMPRESSION_RATE: Final = 0.8  # share of a text's words that LLMLingua-2 keeps (LightMem's)
+CHUNK_TOKENS: Final = 512  # most that a compressor reads at once, special tokens included (LLMLingua-2)
+
+# --- Distillation (DeferMem gives no numbers; ours)
+DISTILL_DEPTH: Final = (
+    30  # best-placed messages that the reranker reads; of 50 it chooses no others (measured)
+)
+USEFUL_RANK_WEIGHT: Final = 1.0  # of ln(rank), taken from the reranker's log-odds (measured)
+LEAST_USEFUL: Final = -5.0  # relevance, log-odds less rank, from which on a message is useful (measured)
+USEFUL_WITHIN: Final = 4.0  # by how much a useful message is less relevant than the best at most (measured)
+MOST_USEFUL: Final = 10  # useful messages (measured)
+MAX_STATEMENT_CHARS: Final = 600  # of what rules tell of one message
+MAX_INFO_CHARS: Final = 300  # of what a model may tell of one message
+DISTILL_TOKENS: Final = 4_096  # longest reply of a distiller, a third of its context at most
+# Room in such a reply for each message that may be chosen, so that one that repeats itself still ends.
+DISTILLED_TOKENS: Final = MAX_INFO_CHARS // 2 + 40
 
 # --- The file (ours)
 BUSY_TIMEOUT_MS: Final = 10_000  # how long a writer waits for another
@@ -108,11 +125,6 @@ MAX_QUESTION_TERMS: Final = 64  # distinct terms of a question that are looked u
 MAX_LABEL_HITS: Final = 512  # nearest labels looked at per constraint
 ADD_BATCH_MESSAGES: Final = 512  # messages per write transaction of a long add
 REEMBED_BATCH_ROWS: Final = 256  # messages, units or labels per write transaction of a re-embedding
-
-# --- DeferMem (section and appendix in brackets)
-ATTENTION_TEXT_TOKENS: Final = 128  # of a message that are read for its attention to the one before (ours)
-COMPRESSION_RATE: Final = 0.8  # share of a text's words that LLMLingua-2 keeps (LightMem's)
-CHUNK_TOKENS: Final = 512  # most that a compressor reads at once, special tokens included (LLMLingua-2)
 
 # --- Rerankers (ours)
 PAIR_TOKENS: Final = 512  # longest question and document of a cross-encoder whose card does not say

@@ -24,6 +24,7 @@ from memdb.construct.calibrate import calibrate
 from memdb.construct.derive import Derivation
 from memdb.construct.extract import Prompts
 from memdb.construct.plan import Place, Vectors, vectors_of_another
+from memdb.generate.distill import Distiller
 from memdb.generate.prompts import prompt
 from memdb.models.ports import Backbone, Encoder, GraphEncoder, Reranker
 from memdb.models.registry import as_backbone
@@ -53,6 +54,7 @@ class Upkeep:
         backbone: Backbone | None,
         reranker: Callable[[], Reranker | None],
         graph_encoder: GraphEncoder | None = None,
+        distiller: Distiller | None = None,
     ) -> None:
         self._database = database
         self._vectors = vectors
@@ -60,6 +62,7 @@ class Upkeep:
         self._scope = scope
         self._reranker = reranker
         self._graph_encoder = graph_encoder
+        self._distiller = distiller
 
     @property
     def path(self) -> Path:

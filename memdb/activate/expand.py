@@ -18,7 +18,7 @@ ENTRIES: Final = ("hybrid", "dense")
 LINKS: Final = ("direct", "components", "none")
 _DENSE: Final = ("message_dense",)
 
-Count = Callable[[str], int]
+Size = Callable[[Utterance], int]  # tokens of a message
 
 
 class Reach(NamedTuple):
@@ -29,7 +29,7 @@ class Reach(NamedTuple):
     budget_tokens: int = settings.HISTORY_TOKENS
 
 
-def history(reader: Reader, query: Query, wish: Wish, reach: Reach, count: Count) -> History:
+def history(reader: Reader, query: Query, wish: Wish, reach: Reach, size: Size) -> History:
     """The candidate set of a parsed question: `wish.k` messages, expanded."""
     if reach.entry == "dense":
         wish = wish._replace(channels=_DENSE)
@@ -37,7 +37,7 @@ def history(reader: Reader, query: Query, wish: Wish, reach: Reach, count: Count
     sought = segments.Sought(found, reach.links, wish.scope, wish.as_of, settings.HISTORY_MESSAGES)
     with reader.database.reader() as connection:
         placed = segments.history(connection, sought)
-    kept, tokens = within(placed, reach.budget_tokens, count)
+    kept, tokens = within(placed, reach.budget_tokens, size)
     truncated = len(kept) < len(placed) or any(one.segment.cut for one in kept)
     kept.sort(key=lambda one: (one.said_key, one.session_id, one.position))
     return History(
@@ -45,7 +45,7 @@ def history(reader: Reader, query: Query, wish: Wish, reach: Reach, count: Count
     )
 
 
-def within(placed: Sequence[Placed], budget_tokens: int, count: Count) -> tuple[list[Placed], int]:
+def within(placed: Sequence[Placed], budget_tokens: int, size: Size) -> tuple[list[Placed], int]:
     """The segments that fit into a budget, in their order, and their tokens (DeferMem, B5 of the
     specification).
 
@@ -54,7 +54,7 @@ def within(placed: Sequence[Placed], budget_tokens: int, count: Count) -> tuple[
     """
     kept, left = list[Placed](), budget_tokens
     for one in placed:
-        sizes = [count(said(utterance)) for utterance in one.segment.utterances]
+        sizes = [size(utterance) for utterance in one.segment.utterances]
         if sum(sizes) > left and not one.segment.linked:
             first, end = _window(one.segment.utterances, sizes, left)
             part = one.segment.utterances[first:end]

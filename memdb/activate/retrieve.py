@@ -35,12 +35,12 @@ _WITHOUT_VECTORS: Final[dict[str, indexes.Value]] = {
 
 class Candidate(NamedTuple):
     """A piece of evidence with the messages that were said directly before it, for the reranker to read, and
-    the row of its message.
+    the row of its message, where it was retrieved.
     """
 
     evidence: Evidence
     before: tuple[Message, ...]
-    message_id: int
+    message_id: int = 0
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -90,7 +90,7 @@ def serialised(memory: WorkingMemory, budget_tokens: int, count: Count) -> Seria
     entries: list[_Entry] = []
     text = ""
     for evidence in memory.evidence:
-        entry = _Entry(evidence, _line(evidence.text))
+        entry = _Entry(evidence, quoted(evidence.text))
         longer = _told([*entries, entry], memory.traces)
         if count(longer) > budget_tokens and not entries:
             entry = _cut(entry, memory.traces, budget_tokens, count)
@@ -115,12 +115,12 @@ def _cut(entry: _Entry, traces: Sequence[Trace], budget_tokens: int, count: Coun
 def _told(entries: Sequence[_Entry], traces: Sequence[Trace]) -> str:
     lines = [OPENING, "Evidence Clusters:"]
     for number, (trace, members) in enumerate(_clusters(entries, traces), 1):
-        lines.append(f"[C{number}] relation: {_line(trace.relation_text)}" if trace else f"[C{number}]")
+        lines.append(f"[C{number}] relation: {quoted(trace.relation_text)}" if trace else f"[C{number}]")
         if trace:
-            lines.append(f"  trajectory: {_line(trace.trajectory)}")
+            lines.append(f"  trajectory: {quoted(trace.trajectory)}")
         lines += [f"  {_member(label, entry)}" for label, entry in members]
     facts = [
-        f"{label}: ({'; '.join(map(_line, msgspec.structs.astuple(fact.triple)))}) [{unit}]"
+        f"{label}: ({'; '.join(map(quoted, msgspec.structs.astuple(fact.triple)))}) [{unit}]"
         for label, fact, unit in _facts(entries)
     ]
     return "\n".join([*lines, *(["Facts:", *facts] if facts else []), CLOSING])
@@ -141,11 +141,11 @@ def _clusters(
 
 def _member(label: str, entry: _Entry) -> str:
     evidence = entry.evidence
-    times = [f"utterance_time: {_line(evidence.said_at)}"] if evidence.said_at else []
+    times = [f"utterance_time: {quoted(evidence.said_at)}"] if evidence.said_at else []
     times += ["fact_time: " + " | ".join(map(_days, evidence.fact_time))] if evidence.fact_time else []
     times += ["replaced later"] if evidence.superseded else []
     when = f" ({'; '.join(times)})" if times else ""
-    return f"{label}{when}: {_line(evidence.speaker)}: {entry.text}"
+    return f"{label}{when}: {quoted(evidence.speaker)}: {entry.text}"
 
 
 def _facts(entries: Sequence[_Entry]) -> list[tuple[str, Fact, str]]:
@@ -168,6 +168,6 @@ def _days(time: Interval) -> str:
     return f"{time.start.isoformat()}..{time.end.isoformat()}"
 
 
-def _line(text: str | None) -> str:
+def quoted(text: str | None) -> str:
     """Text on one line that cannot close the quotation."""
     return _MARK.sub("‹", cleaned(text))

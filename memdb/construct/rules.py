@@ -88,7 +88,7 @@ def extract(
 def _exchange(messages: Sequence[Message], position: int, names: tuple[str, ...]) -> _Exchange:
     message = messages[position]
     cast = cast_of(message.speaker, message.role, names)
-    return _Exchange(position, message, cast, names, _question_before(messages, position), messages, [])
+    return _Exchange(position, message, cast, names, question_before(messages, position), messages, [])
 
 
 def _units(exchange: _Exchange, instant: Instant | None) -> list[Unit]:
@@ -115,7 +115,7 @@ def _claims(content: str) -> Iterator[tuple[int, int]]:
         if text.rstrip(_CLOSING).endswith(("?", "？")):
             end = start + _before_question(text)
         if end > start:
-            yield from _halves(content, start, end)
+            yield from halves(content, start, end)
 
 
 def _before_question(text: str) -> int:
@@ -124,7 +124,8 @@ def _before_question(text: str) -> int:
     return tail if tail is not None and _has_verb(text[:tail]) else 0
 
 
-def _halves(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def halves(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Characters of the clauses of a compound sentence, each with a subject and a verb of its own."""
     begin = start
     for cut in _SPLIT.finditer(content, start, end):
         if _has_verb(content[begin : cut.start()]) and _has_verb(content[cut.end() : end]):
@@ -151,15 +152,15 @@ def _unit(
     if _foreign(said):
         return _as_said(exchange, said, times)
     body = without_lead_in(said)
-    body = _without_address(body, exchange.names)
+    body = without_address(body, exchange.names)
     words = [word.lower().replace("’", "'") for word in WORD.findall(body)]
-    if opening and exchange.question and _is_reply(said, words):
+    if opening and exchange.question and is_reply(said, words):
         return _reply(exchange, said, times)
     if (update := _update(exchange, body, times)) is not None:
         return update
     if not _says_something(body, words, exchange.names, dated=bool(times)):
         return None
-    claim = resolve(_with_subject(body, words, exchange.cast, exchange.message), exchange.cast)
+    claim = resolve(with_subject(body, words, exchange.cast, exchange.message), exchange.cast)
     claim = claim[:1].upper() + claim[1:]
     return _make(exchange, claim, body, times, content)
 
@@ -207,7 +208,7 @@ def _last_state(exchange: _Exchange) -> tuple[int, Triple] | None:
     return None
 
 
-def _without_address(text: str, names: tuple[str, ...]) -> str:
+def without_address(text: str, names: tuple[str, ...]) -> str:
     """A sentence without the name of a participant it begins with: "Ana, I went" is "I went"."""
     head, comma, rest = text.partition(", ")
     called = comma and len(head) < 30 and any(name.lower().startswith(head.lower()) for name in names if head)
@@ -271,7 +272,7 @@ def _make(exchange: _Exchange, claim: str, body: str, times: list[TimeExpression
     )
 
 
-def _with_subject(text: str, words: list[str], cast: Cast, message: Message) -> str:
+def with_subject(text: str, words: list[str], cast: Cast, message: Message) -> str:
     """A sentence that leaves out "I" with it: "Went to Rome.", "Working on it."."""
     if not words or not cast.speaker or (message.role or "").lower() in ("assistant", "system"):
         return text
@@ -301,7 +302,7 @@ def _names_somebody(text: str) -> bool:
     return 1 < at < len(words) and words[at].lower() in FINITE
 
 
-def _question_before(messages: Sequence[Message], position: int) -> tuple[int, str] | None:
+def question_before(messages: Sequence[Message], position: int) -> tuple[int, str] | None:
     """The question another speaker's message, the one directly before, ends with."""
     if position == 0 or messages[position - 1].speaker == messages[position].speaker:
         return None
@@ -320,7 +321,7 @@ def _question_before(messages: Sequence[Message], position: int) -> tuple[int, s
     return (position - 1, question) if any(word not in EMPTY for word in words) else None
 
 
-def _is_reply(said: str, words: list[str]) -> bool:
+def is_reply(said: str, words: list[str]) -> bool:
     """Whether a message's first sentence only says something together with the question before it."""
     spoken = [word.lower() for word in WORD.findall(said)]
     if not spoken or len(spoken) > _MAX_REPLY_WORDS:

@@ -54,7 +54,7 @@ def candidate(
         source=(message,),
         **more,
     )
-    return Candidate(evidence, tuple(before), 1)
+    return Candidate(evidence, tuple(before))
 
 
 def texts(candidates: Sequence[Candidate]) -> list[str]:
