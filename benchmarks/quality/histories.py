@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from memdb.generate.distill import Distillation, Distiller, ModelDistiller
-from memdb.generate.distill_prompt import message_tokens, room
-
 import memdb
 from memdb import settings
-from memdb.models.ports import Backbone
+from memdb.activate.expand import Reach, history
+from memdb.activate.parse import parse_question
+from memdb.activate.recall import Wish
+from memdb.generate.distill import Distillation, Distiller
+from memdb.language.clock import parse_instant
 from memdb.records import History
 
 from .data import Question
@@ -50,40 +51,29 @@ class Candidates:
 
     def __call__(self, question: Question, /) -> Sifted:
         """The candidate set under memdb's own budget, unless `bounds` has another."""
-        history = self._memory.history(question.text, at=question.asked_at, entry=self._entry, **self._bounds)
+        found = self._memory.history(question.text, at=question.asked_at, entry=self._entry, **self._bounds)
         if self._distiller is None:
-            return Sifted(history)
-        return Sifted(history, self._distiller.distil(history, question.asked_at))
+            return Sifted(found)
+        return Sifted(found, self._distiller.distil(found, question.asked_at))
 
 
 class Fitted:
-    """`Memory.history` as far as the context of a model has room for it, and the model that distils it."""
+    """The candidates that the context of a distiller's model has room for, and what it distils from them."""
 
-    def __init__(self, memory: memdb.Memory, entry: str, backbone: Backbone) -> None:
+    def __init__(self, memory: memdb.Memory, entry: str, distiller: Distiller) -> None:
         self._memory = memory
         self._entry = entry
-        self._backbone = backbone
-        self._distiller = ModelDistiller(backbone)
+        self._distiller = distiller
 
     def __call__(self, question: Question, /) -> Sifted:
-        """The candidates under the largest budget found whose prompt fits: a budget counts contents, a prompt
-        has more to each message.
-        """
-        count = self._backbone.count_tokens
-        left = room(self._backbone, question.text, question.asked_at)
-        budget = min(left, settings.HISTORY_TOKENS)
-        while True:
-            history = self._memory.history(
-                question.text,
-                at=question.asked_at,
-                entry=self._entry,
-                budget_tokens=budget,
-                count_tokens=count,
-            )
-            taken = sum(message_tokens(one, count) for one in history.utterances)
-            if taken <= left or budget == 1:
-                return Sifted(history, self._distiller.distil(history, question.asked_at))
-            budget = max(1, min(budget - 1, budget * left // taken))
+        """As `Memory.ask` by the method "defermem": a message has the size that it has in the prompt."""
+        at = question.asked_at
+        left = self._distiller.room(question.text, at)
+        reach = Reach(entry=self._entry, budget_tokens=min(settings.HISTORY_TOKENS, left))
+        query = parse_question(question.text, None if at is None else parse_instant(at))
+        wish = Wish(settings.HISTORY_K, memdb.Scope())
+        found = history(self._memory.reader, query, wish, reach, self._distiller.size)
+        return Sifted(found, self._distiller.distil(found, at))
 
 
 class Cell(NamedTuple):

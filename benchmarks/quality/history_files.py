@@ -12,9 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from memdb.generate.distill import ExtractiveDistiller
-
 import memdb
+from memdb.generate.distill import ExtractiveDistiller, ModelDistiller
 from memdb.models.ports import Encoder
 from memdb.models.registry import load_reranker
 
@@ -95,7 +94,7 @@ def _sifts(memory: memdb.Memory, reranker: RememberingReranker, models: Models |
     for entry in (HYBRID, DENSE):
         found[f"{entry}, {EXTRACTIVE}"] = Candidates(memory, entry, ExtractiveDistiller(reranker))
     if models is not None and models.backbone is not None:
-        found[f"{HYBRID}, {MODEL}"] = Fitted(memory, HYBRID, models.backbone)
+        found[f"{HYBRID}, {MODEL}"] = Fitted(memory, HYBRID, ModelDistiller(models.backbone))
     return found
 
 

@@ -15,8 +15,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memdb.generate.distill import Distillation
-from memdb.generate.distill_prompt import message_tokens, room
 from rich.console import Console
 
 import memdb
@@ -27,7 +25,8 @@ from benchmarks.quality.data import Conversation, Question
 from benchmarks.quality.histories import DENSE, HYBRID, Candidates, Cell, Cut, Cuts, Fitted, Sifted
 from benchmarks.quality.report import Report
 from benchmarks.quality.retrievers import Prepared
-from memdb.models.fakes import ScriptedBackbone
+from memdb.generate.distill import Distillation, ModelDistiller
+from memdb.models.fakes import HashEncoder, ScriptedBackbone
 from memdb.records import Distilled, History, Query, Segment, Utterance
 
 
@@ -213,6 +212,17 @@ def test_shares_are_shares(gold: list[str], found: list[str], told: list[str], a
 
 # --- how a memory is asked
 
+MORE = (
+    "My bicycle has a flat tyre.",
+    "The pump is in the cellar.",
+    "Did you see the comet on Friday?",
+    "Only clouds over the harbour.",
+    "Grandma sold her bakery.",
+    "Who bakes the rye bread now?",
+    "I failed my driving test.",
+    "Parking again?",
+)
+
 
 class FakeMemory:
     """Gives the same candidates for everything, and remembers what it was asked."""
@@ -239,6 +249,12 @@ class First:
         self.times.append(question_time)
         return distilled(str(of.utterances[0].message.id))
 
+    def room(self, question: str, question_time: str | None) -> int:
+        raise NotImplementedError
+
+    def size(self, utterance: Utterance) -> int:
+        raise NotImplementedError
+
 
 def test_a_column_asks_for_its_entry_and_leaves_the_budget_to_memdb() -> None:
     memory, question = FakeMemory(), msgspec.structs.replace(TWO, asked_at="2023-05-08")
@@ -251,31 +267,23 @@ def test_a_column_asks_for_its_entry_and_leaves_the_budget_to_memdb() -> None:
     assert first.times == ["2023-05-08"]
 
 
-class Growing(FakeMemory):
-    """Gives as many messages of three words as a budget of words has room for, of ten."""
-
-    def history(self, question: str, **keywords: Any) -> History:
-        self.asked.append({"question": question, **keywords})
-        return history([f"m{number}" for number in range(1, min(10, keywords["budget_tokens"] // 3) + 1)])
-
-
-def test_a_model_reads_the_candidates_that_fit_its_context() -> None:
-    reply = json.dumps(
-        {"useful_msg": [{"msg_id": "m1"}], "distilled_info": [{"msg_id": "m1", "info": "Words."}]}
-    )
-    backbone = ScriptedBackbone(lambda turns, schema: reply, context_tokens=900)
-    memory, question = Growing(), msgspec.structs.replace(TWO, asked_at="2023-05-08")
-    of, made = Fitted(cast("memdb.Memory", memory), HYBRID, backbone)(question)
-    left = room(backbone, question.text, question.asked_at)
-    each = message_tokens(said("m1"), backbone.count_tokens)
-    assert 10 * each > left, "ten do not fit"
-    assert 0 < len(of.utterances) * each <= left
-    assert len(of.utterances) < 10
+def test_a_model_reads_the_candidates_that_fit_its_context(tmp_path: Path) -> None:
+    reply = {"useful_msg": [{"msg_id": "m1"}], "distilled_info": [{"msg_id": "m1", "info": "The tyre."}]}
+    backbone = ScriptedBackbone(lambda turns, schema: json.dumps(reply), context_tokens=1024)
+    question = Question(0, "What of the bicycle tyre?", 1, (), asked_at="2023-05-08")
+    with memdb.open(tmp_path / "m.memdb", encoder=HashEncoder()) as memory:
+        memory.add([memdb.Message(speaker="Tom", content=f"{text} " * 6) for text in MORE])
+        whole = Candidates(memory, HYBRID)(question).history
+        distiller = ModelDistiller(backbone)
+        of, made = Fitted(memory, HYBRID, distiller)(question)
+    sizes = [distiller.size(one) for one in whole.utterances]
+    left = distiller.room(question.text, question.asked_at)
+    assert len(whole.utterances) == len(MORE)
+    assert sum(sizes) > left, "all of them do not fit"
+    assert 0 < sum(distiller.size(one) for one in of.utterances) <= left
+    assert of.truncated
     assert made is not None
-    assert [one.utterance.message.id for one in made.evidence] == ["m1"]
-    budgets = [asked["budget_tokens"] for asked in memory.asked]
-    assert budgets == sorted(set(budgets), reverse=True)
-    assert memory.asked[0]["count_tokens"] == backbone.count_tokens
+    assert [one.utterance for one in made.evidence] == [of.utterances[0]]
 
 
 def test_methods_are_answerers_of_their_own() -> None:
@@ -482,18 +490,6 @@ def test_requests_without_sense(
 ) -> None:
     assert run.bench("locomo", folder, out=tmp_path / "r", **change) == 2
     assert told in capsys.readouterr().err
-
-
-MORE = (
-    "My bicycle has a flat tyre.",
-    "The pump is in the cellar.",
-    "Did you see the comet on Friday?",
-    "Only clouds over the harbour.",
-    "Grandma sold her bakery.",
-    "Who bakes the rye bread now?",
-    "I failed my driving test.",
-    "Parking again?",
-)
 
 
 def test_memory_files(
