@@ -15,6 +15,7 @@ import click
 from memdb import settings
 from memdb.errors import Damaged, MemdbWarning
 from memdb.records import Added, Problem, Scope, Session, Verification
+from memdb.serve.benching import bench
 from memdb.serve.door import BAD_INPUT, INTERRUPTED, LINES_REFUSED, PROBLEMS, Door, tell
 from memdb.version import __version__
 
@@ -405,36 +406,7 @@ def verify(file: Path, as_json: bool) -> int:
     return 0 if found.ok else PROBLEMS
 
 
-@commands.command(short_help="Measure memdb on data of yours.")
-@click.argument("name")
-@click.option("--data", type=PATH, envvar="MEMDB_DATA", show_envvar=True, help="Its data.")
-@click.option("--out", type=PATH, metavar="FILE", help="Results file that the run is added to.")
-@click.option("--plot", type=PATH, metavar="FILE", help="Picture to write: png, svg or pdf.")
-@click.option("--limit", type=int, metavar="N", help="Ask the first N questions alone.")
-@click.option(
-    "--channels", multiple=True, metavar="A,B", help="One more column: these channels alone. Repeatable."
-)
-@click.option("--keep", type=PATH, metavar="DIR", help="Keep the memory files, use those there.")
-@click.option("--ablate", is_flag=True, help="More columns: memdb with a part less in each.")
-@click.option("--depths", metavar="A,B", help="More columns: so many candidates reranked: 0,20,50,100.")
-@click.option("--sizes", metavar="A,B", help="Of a benchmark in several sizes, these alone: 6k,32k.")
-@click.option(
-    "--haystack", type=int, metavar="N", help="Of longmemeval: ask among N sessions of other questions."
-)
-@click.option("--answers", is_flag=True, help="Answer the questions too, without a model, and with --llm.")
-@click.option("--llm", metavar="MODEL", help="With --answers: a GGUF file or openai:NAME that answers.")
-@click.option("--graph", metavar="FOLDER", help="With --llm: the graph encoder whose token it reads too.")
-@click.option("--judge", metavar="MODEL", help="With --answers: a GGUF file or openai:NAME that judges them.")
-@click.option("--judgings", type=int, metavar="N", help="Times each answer is judged: 10, of a GGUF file 1.")
-@click.option("--json", is_flag=True, help="Print the report as JSON.")
-def bench(name: str, data: Path | None, **options: Any) -> int:
-    """Run the benchmark NAME on data of yours, and print its tables.
-
-    NAME is locomo, longmemeval, factconsolidation, beam, or talks, which comes with its data.
-    """
-    from memdb.serve.benching import find_bench
-
-    return find_bench()(name, data, **options)
+commands.add_command(bench)
 
 
 def _scope(options: dict[str, Any]) -> Scope | str:
