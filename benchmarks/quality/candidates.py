@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
-from memdb.generate.distill import Distillation
 
+from memdb.generate.distill import Distillation
 from memdb.records import History
 
 from . import metrics
