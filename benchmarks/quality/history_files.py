@@ -16,10 +16,11 @@ import memdb
 from memdb.generate.distill import ExtractiveDistiller, ModelDistiller
 from memdb.models.ports import Encoder
 from memdb.models.registry import load_reranker
+from memdb.models.remembering import RememberingReranker
 
 from .answering import METHODS, Models, answerers
 from .data import Conversation
-from .encoding import Remembering, RememberingReranker
+from .encoding import Remembering
 from .histories import (
     DENSE,
     ENTRIES,

@@ -13,12 +13,13 @@ import msgspec
 import memdb
 from memdb.models.ports import Encoder
 from memdb.models.registry import load_reranker
+from memdb.models.remembering import RememberingReranker
 
 from .answering import Models, answerers
 from .bm25 import BM25, PLAIN, STEMMED, Variant
 from .columns import Column
 from .data import Conversation, Question
-from .encoding import Remembering, RememberingReranker
+from .encoding import Remembering
 from .errors import ChangedMeanwhile
 from .histories import Cuts, Sift, no_cuts
 from .scoring import Answerer
