@@ -136,7 +136,7 @@ def test_a_trial_asks_with_its_own_token_without_one_and_with_anothers() -> None
 
 
 def test_a_reply_without_an_answer_is_no_right_one() -> None:
-    backbone = ScriptedEmbeddingBackbone(['{"reasoning_path": "on and on'] * 6, embedding_width=16)
+    backbone = ScriptedEmbeddingBackbone(['{"reasoning_path": "' + "on " * 400] * 6, embedding_width=16)
     some = graph_trial.tried(KEPT[:2], backbone, HashGraphEncoder(32, 16), HashEncoder(32))
     assert [(one.answer, one.right) for one in some] == [("", False)] * 6
 
