@@ -134,7 +134,7 @@ def _whole(codes: Sequence[bytes]) -> NDArray[np.int8]:
 
 def _cosines(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
     """[n, m]: the same for two codes in whatever product they stand."""
-    squares = [np.square(side.astype(np.float64)).sum(axis=1) for side in (left, right)]
+    squares = [np.einsum("ij,ij->i", side, side).astype(np.float64) for side in (left, right)]
     products: NDArray[np.float64] = (left @ right.T).astype(np.float64)
     return _over(products, np.outer(*squares))
 
