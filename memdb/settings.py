@@ -85,6 +85,7 @@ SEGMENT_THRESHOLD: Final = 0.60  # τ1, cosine of adjacent messages below which 
 LINK_THRESHOLD: Final = 0.90  # τ2, least cosine of linked segments [4.3]
 SEGMENT_RULE: Final = "valley"  # how boundaries are found (measured: why/segments.md)
 SEGMENT_LINKS: Final = 64  # nearest segments that one is linked to when it is made or changed (ours)
+SEGMENTS_PER_WAITING: Final = 256  # of a file, for each closed one that may wait for its links (ours)
 SEGMENTS_LOOKED_UP: Final = 4  # up to which each is looked up by itself; more are compared in one pass (ours)
 SEGMENT_BLOCK: Final = 8_192  # segments compared at once in such a pass (ours)
 SEGMENT_BATCH_SESSIONS: Final = 64  # sessions per transaction when segments are brought up to date (ours)

@@ -100,8 +100,7 @@ def _write_segments(connection: Connection, session: SessionRow, plan: Plan) -> 
         return
     shape = segments.shaping(connection)
     grown = segments.grow(connection, session.scope_id, session.session_id, shape, plan.attention)
-    if grown.closed:
-        segments.link(connection, session.scope_id, grown.closed, shape.link_threshold)
+    segments.link_when_due(connection, grown.closed, shape.link_threshold)
 
 
 class SessionRow(NamedTuple):

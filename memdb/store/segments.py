@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -170,6 +171,37 @@ def mean_code(codes: Sequence[bytes]) -> bytes:
     return indexes.code((mean / length).astype(np.float32), scale).tobytes()
 
 
+def waiting(connection: apsw.Connection) -> list[int]:
+    """The closed segments that wait for their vector and their links."""
+    told = connection.execute(statement("segments_waiting")).get
+    try:
+        return [] if told is None else msgspec.json.decode(str(told), type=list[int])
+    except msgspec.DecodeError as error:
+        raise errors.Damaged(f"table meta is damaged: {error}", hint="restore a backup") from error
+
+
+def set_waiting(connection: apsw.Connection, segments: Sequence[int]) -> None:
+    """Say which closed segments wait for their vector and their links."""
+    connection.execute(statement("set_segments_waiting"), (json.dumps(list(segments)),))
+
+
+def mean_codes(connection: apsw.Connection, segments: Sequence[int]) -> dict[int, dict[int, bytes]]:
+    """By scope, the codes of the means of segments that have no vector yet."""
+    said: dict[int, dict[int, list[bytes]]] = {}
+    row: Any
+    for row in connection.execute(statement("segment_message_codes"), (json.dumps(list(segments)),)):
+        scope_id, segment_id, code = row
+        if code is None:
+            raise errors.Damaged(
+                f"segment {segment_id} holds a message without a vector", hint="run memdb verify"
+            )
+        said.setdefault(scope_id, {}).setdefault(segment_id, []).append(code)
+    return {
+        scope_id: {segment_id: mean_code(codes) for segment_id, codes in of_scope.items()}
+        for scope_id, of_scope in said.items()
+    }
+
+
 def put_links(connection: apsw.Connection, links: Iterable[tuple[int, int, float]]) -> None:
     """Link pairs of segments, both ways."""
     both = [row for a, b, cosine in links for row in ((a, b, cosine), (b, a, cosine))]
@@ -192,7 +224,12 @@ def to_segment(connection: apsw.Connection, after: int, most: int) -> list[tuple
 
 def clear(connection: apsw.Connection) -> None:
     """Remove all segments with their links and vectors."""
-    for name in ("delete_segment_links", "delete_segments", "delete_segment_vectors"):
+    for name in (
+        "delete_segments_waiting",
+        "delete_segment_links",
+        "delete_segments",
+        "delete_segment_vectors",
+    ):
         connection.execute(statement(name))
 
 

@@ -20,6 +20,21 @@ UPDATE segment SET last_position = :last_position, closed = :closed WHERE segmen
 -- name: put_segment_vector
 INSERT INTO segment_vector (segment_id, scope_id, mean) VALUES (:segment_id, :scope_id, vec_int8(:mean));
 
+-- name: segments_waiting
+SELECT value FROM meta WHERE key = 'segments_waiting';
+
+-- name: set_segments_waiting
+INSERT INTO meta (key, value) VALUES ('segments_waiting', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- name: segment_message_codes
+-- The vectors of the messages of segments, in their order.
+SELECT segment.scope_id, segment_id,
+       (SELECT own FROM message_vector WHERE message_vector.message_id = message.message_id)
+FROM json_each(?) AS wanted CROSS JOIN segment ON segment_id = wanted.value
+     CROSS JOIN message ON message.session_id = segment.session_id
+                       AND position BETWEEN first_position AND last_position
+ORDER BY segment_id, position;
+
 -- name: near_segments
 SELECT segment_id, mean FROM segment_vector
 WHERE mean MATCH vec_int8(:mean) AND k = :k AND scope_id = :scope_id AND distance <= :distance;
@@ -44,6 +59,9 @@ WHERE session_id > :after
   AND (SELECT count(*) FROM message WHERE message.session_id = session.session_id)
     > (SELECT ifnull(max(last_position), -1) + 1 FROM segment WHERE segment.session_id = session.session_id)
 ORDER BY session_id LIMIT :most;
+
+-- name: delete_segments_waiting
+DELETE FROM meta WHERE key = 'segments_waiting';
 
 -- name: delete_segment_links
 DELETE FROM segment_link;
