@@ -3,7 +3,7 @@
 Whether the memory holds an answer at all is told as by QGMem's working memory, from the best messages.
 
 `ask_both` puts the distilled evidence beside QGMem's working memory, over the same file: a message that is in
-both is one piece of evidence, with the claims of the one and the wording of the other.
+both is one piece of evidence.
 """
 
 from __future__ import annotations
@@ -44,13 +44,20 @@ def ask_both(
     with clock.step("recall"):
         memory = recall(reader, asking.query, wish)
     found = _distilled(reader, generator, asking, wish, clock)
-    fused = msgspec.structs.replace(memory, evidence=fuse(memory.evidence, found.evidence))
+    evidence = fuse(memory.evidence, found.evidence, reworded=generator.backbone is not None)
+    fused = msgspec.structs.replace(memory, evidence=evidence)
     answer = respond(reader, generator, asking, fused, clock, on_answer)
     return _told(answer, found, method="both")
 
 
-def fuse(recalled: tuple[Evidence, ...], distilled: tuple[Distilled, ...]) -> tuple[Evidence, ...]:
-    """Both kinds of evidence by reciprocal rank, each message once (QGMem equation A6.4 over the two)."""
+def fuse(
+    recalled: tuple[Evidence, ...], distilled: tuple[Distilled, ...], *, reworded: bool
+) -> tuple[Evidence, ...]:
+    """Both kinds of evidence by reciprocal rank, each message once (QGMem equation A6.4 over the two).
+
+    What is in both has its claims from the one and, if it is to be `reworded`, its text from the other: a
+    span is better taken from what was said, and a model reads better what can be understood alone.
+    """
     scores: dict[tuple[str, str | None], float] = {}
     pieces: dict[tuple[str, str | None], Evidence] = {}
     for one in recalled:
@@ -64,6 +71,8 @@ def fuse(recalled: tuple[Evidence, ...], distilled: tuple[Distilled, ...]) -> tu
         scores[key] = scores.get(key, 0.0) + 1 / (settings.RRF_KAPPA + rank)
         if key not in pieces:
             pieces[key] = _evidence(rank, told)
+        elif reworded and key == own and told.faithful:
+            pieces[key] = msgspec.structs.replace(pieces[key], text=told.info)
     best = sorted(scores, key=lambda key: -scores[key])
     return tuple(
         msgspec.structs.replace(pieces[key], rank=rank, score=scores[key]) for rank, key in enumerate(best, 1)

@@ -123,13 +123,18 @@ def _nearest(found: dict[int, float]) -> list[tuple[int, float]]:
 
 def _matrix(codes: Sequence[bytes]) -> NDArray[np.floating]:
     """Codes as rows of whole numbers, of a type in which the sum of their products is exact."""
-    matrix = np.stack([np.frombuffer(code, np.int8) for code in codes])
+    matrix = _whole(codes)
     return matrix.astype(np.float32 if matrix.shape[1] <= 1_024 else np.float64)
+
+
+def _whole(codes: Sequence[bytes]) -> NDArray[np.int8]:
+    """Codes as rows, [n, d]."""
+    return np.frombuffer(b"".join(codes), np.int8).reshape(len(codes), -1)
 
 
 def _cosines(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
     """[n, m]: the same for two codes in whatever product they stand."""
-    squares = [np.square(side.astype(np.float64)).sum(axis=1) for side in (left, right)]
+    squares = [np.einsum("ij,ij->i", side, side).astype(np.float64) for side in (left, right)]
     products: NDArray[np.float64] = (left @ right.T).astype(np.float64)
     return _over(products, np.outer(*squares))
 
@@ -144,7 +149,7 @@ def _over(products: NDArray[Any], squares: NDArray[Any]) -> NDArray[np.float64]:
 
 def adjacent_cosines(codes: Sequence[bytes]) -> list[float]:
     """[n - 1] cosines of each code and the one before it, exact for the codes."""
-    matrix = np.stack([np.frombuffer(code, np.int8) for code in codes]).astype(np.int64)
+    matrix = _whole(codes).astype(np.int64)
     squares = np.square(matrix).sum(axis=1)
     products = (matrix[1:] * matrix[:-1]).sum(axis=1)
     cosines: list[float] = _over(products, squares[1:] * squares[:-1]).tolist()
@@ -153,7 +158,7 @@ def adjacent_cosines(codes: Sequence[bytes]) -> list[float]:
 
 def mean_code(codes: Sequence[bytes]) -> bytes:
     """The code of a segment: the mean of its messages' vectors, brought to length 1."""
-    matrix = np.stack([np.frombuffer(code, np.int8) for code in codes]).astype(np.float64)
+    matrix = _whole(codes).astype(np.float64)
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not lengths.all():
         raise errors.Damaged("the file holds a vector without length", hint="run memdb verify")
