@@ -63,8 +63,13 @@ def boundaries(
 
 
 def starts(cosines: Sequence[float], threshold: float, rule: str) -> list[bool] | None:
-    """Where segments begin in a whole session, as `boundaries`, for `verify`; None where attention tells."""
-    if rule not in ("sim", "valley"):
+    """Where segments begin in a whole session, as `boundaries`, for `verify`; None where attention tells.
+
+    Raises `Damaged` for a rule that nobody knows.
+    """
+    if rule not in RULES:
+        raise errors.Damaged(f"segments are made by the rule {rule!r}, which nobody knows")
+    if rule in ATTENTIVE:
         return None
     return boundaries(cosines, (), threshold, cast(Rule, rule), closed=False)
 
@@ -232,6 +237,8 @@ def update(database: Database, encoder: Encoder) -> int:
         with database.atomic() as connection:
             if not schema.has_vectors_of(connection, encoder):
                 return done
+            if shaping(connection) != shape or _were_cleared(connection, told):
+                continue  # somebody else makes all of them anew
             done += _grow_all(connection, wanted, shape, attention)
         after = wanted[-1][0]
 
@@ -260,9 +267,18 @@ def _grow_all(
 
 def _told(connection: Connection, session_id: int) -> tuple[int, list[Message]]:
     """The messages of a session whose attention `grow` asks for, and the position of the first."""
-    last = segments.last_of(connection, session_id)
-    first = max(0, last.last - 2) if last else 0
+    first = _first_told(connection, session_id)
     return first, [one.message for one in rows.session_tail(connection, session_id, first)]
+
+
+def _first_told(connection: Connection, session_id: int) -> int:
+    last = segments.last_of(connection, session_id)
+    return max(0, last.last - 2) if last else 0
+
+
+def _were_cleared(connection: Connection, told: Mapping[int, tuple[int, list[Message]]]) -> bool:
+    """Whether messages before those that were `told` of are in no segment any more."""
+    return any(_first_told(connection, one) < first for one, (first, _) in told.items())
 
 
 def _attention(

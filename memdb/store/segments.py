@@ -71,19 +71,20 @@ def near(
     """For each code the segments of a scope whose cosine is at least `least`, with it: the nearest
     SEGMENT_LINKS and one more, for a code that is there itself.
 
-    A few codes are looked up one by one; for many the index is read once and compared block by block. Both
-    compute the cosine from the codes alone, so they decide alike.
+    A few codes are looked up one by one; for many, or where more are near one than the index tells, it is
+    read once and compared block by block. Both compute the cosine from the codes alone, so they decide alike.
     """
     if len(codes) > settings.SEGMENTS_LOOKED_UP:
         return _near_by_scan(connection, scope_id, codes, least)
     found = []
     for code in codes:
-        values = {"mean": code, "k": settings.SEGMENT_LINKS + 1, "scope_id": scope_id}
-        values |= {
-            "distance": 1 - least + 1e-4
-        }  # float32 of the index: what is at the edge is looked at again
+        # The index rounds to float32: what is at the edge is looked at again.
+        values = {"mean": code, "k": settings.MAX_K, "scope_id": scope_id, "distance": 1 - least + 1e-4}
         rows_near: Any = connection.execute(statement("near_segments"), values).fetchall()
-        found.append(_best(rows_near, _matrix([code]), least)[0])
+        if len(rows_near) < settings.MAX_K:
+            found += _best(rows_near, _matrix([code]), least)
+        else:
+            found += _near_by_scan(connection, scope_id, [code], least)
     return found
 
 
@@ -109,11 +110,12 @@ def _best(block: Sequence[Any], wanted: NDArray[np.floating], least: float) -> l
     if not block:
         return [{} for _ in wanted]
     ids = np.array([segment_id for segment_id, _ in block])
-    cosines = _cosines(wanted, _matrix([code for _, code in block]))
+    matrix = _matrix([code for _, code in block])
     found = []
-    for line in cosines:
-        enough = np.flatnonzero(line >= least)
-        found.append(dict(_nearest({int(ids[at]): float(line[at]) for at in enough})))
+    for start in range(0, len(wanted), settings.SEGMENTS_COMPARED):
+        for line in _cosines(wanted[start : start + settings.SEGMENTS_COMPARED], matrix):
+            enough = np.flatnonzero(line >= least)
+            found.append(dict(_nearest({int(ids[at]): float(line[at]) for at in enough})))
     return found
 
 
@@ -250,17 +252,16 @@ class Sought(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A segment with what orders it: the first by which it was found, then its time."""
+    """A segment with what it is ordered by: the times of its messages, and its session."""
 
     segment: Segment
-    said_key: int
+    said_keys: tuple[int, ...]
     session_id: int
-    position: int
 
 
-def history(connection: apsw.Connection, sought: Sought) -> list[Placed]:
+def history(connection: apsw.Connection, sought: Sought) -> tuple[list[Placed], bool]:
     """The segments of messages that were found and those linked to them: first those with the best messages,
-    linked ones last.
+    linked ones last. Also whether that is all of them, or there were more than `most` messages.
     """
     said_from, said_until = sought.as_of or (rows.EARLIEST_KEY, rows.UNKNOWN_KEY)
     values = {
@@ -272,12 +273,14 @@ def history(connection: apsw.Connection, sought: Sought) -> list[Placed]:
         "said_until": said_until,
     }
     told: dict[int, list[tuple[bool, int, int, Utterance]]] = {}
+    whole = True
     row: Any
     for row in connection.execute(statement("history"), values):
-        number, linked, place, session, source, said_key, session_id, *said = row
+        number, linked, more, place, session, source, said_key, session_id, *said = row
+        whole = not more
         one = _utterance(session, source, place, said)
         told.setdefault(number, []).append((bool(linked), said_key, session_id, one))
-    return [_placed(lines) for lines in told.values()]
+    return [_placed(lines) for lines in told.values()], whole
 
 
 def _utterance(session: str, source: str, place: int | None, said: Sequence[Any]) -> Utterance:
@@ -294,6 +297,6 @@ def _utterance(session: str, source: str, place: int | None, said: Sequence[Any]
 
 
 def _placed(lines: Sequence[tuple[bool, int, int, Utterance]]) -> Placed:
-    linked, said_key, session_id, first = lines[0]
+    linked, _, session_id, _ = lines[0]
     segment = Segment(utterances=tuple(one for *_, one in lines), linked=linked)
-    return Placed(segment, said_key, session_id, first.position)
+    return Placed(segment, tuple(said_key for _, said_key, *_ in lines), session_id)

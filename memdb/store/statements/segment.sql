@@ -53,11 +53,11 @@ UPDATE segment SET link_id = :link_id
 WHERE link_id IN (SELECT value FROM json_each(:groups)) AND link_id <> :link_id;
 
 -- name: to_segment
--- Sessions with messages that have a vector and are in no segment.
+-- Sessions of which messages are in no segment.
 SELECT session_id, scope_id FROM session
 WHERE session_id > :after
-  AND (SELECT count(*) FROM message WHERE message.session_id = session.session_id)
-    > (SELECT ifnull(max(last_position), -1) + 1 FROM segment WHERE segment.session_id = session.session_id)
+  AND EXISTS (SELECT 1 FROM message WHERE message.session_id = session.session_id AND position = 1 + ifnull(
+    (SELECT last_position FROM segment WHERE segment.session_id = session.session_id ORDER BY number DESC LIMIT 1), -1))
 ORDER BY session_id LIMIT :most;
 
 -- name: delete_segments_waiting
@@ -83,9 +83,8 @@ visible AS MATERIALIZED (
 ),
 found AS MATERIALIZED (
   SELECT value AS message_id, key AS place, session_id, position,
-         (SELECT segment_id FROM segment
+         (SELECT iif(last_position >= message.position, segment_id, NULL) FROM segment
           WHERE segment.session_id = message.session_id AND first_position <= message.position
-            AND last_position >= message.position
           ORDER BY first_position DESC LIMIT 1) AS segment_id
   FROM json_each(:found) CROSS JOIN message ON message.message_id = value
 ),
@@ -125,7 +124,7 @@ held AS (
        AND message.position BETWEEN counted.first_position AND counted.last_position
   WHERE messages <= :most AND alone IS NULL
 )
-SELECT turn, linked, found.place, session.name, session.source, ifnull(message.said_key, 9223372036854775807),
+SELECT turn, linked, (SELECT max(messages) FROM counted) > :most, found.place, session.name, session.source, ifnull(message.said_key, 9223372036854775807),
        message.session_id, message.position, message.external_id, message.speaker, message.role, message.content,
        message.image_caption, message.location, message.said_text
 FROM held CROSS JOIN message ON message.message_id = held.message_id
