@@ -149,7 +149,7 @@ def components(names: Sequence[Name], links: Sequence[tuple[Name, Name]]) -> set
 
 
 def expected(path: Path, rule: str, tau1: float, tau2: float) -> Segmented:
-    """What `held` should be, if the codes of segments are those the file holds: of all pairs of a scope."""
+    """What `held` should be, if codes are those the file holds: all pairs of closed segments are looked at."""
     spans = {
         (talk.user, talk.session, number): span
         for talk in talks(path)
@@ -159,7 +159,7 @@ def expected(path: Path, rule: str, tau1: float, tau2: float) -> Segmented:
     links = {}
     for one in spans:
         for other in spans:
-            if one != other and one[0] == other[0]:
+            if one != other and one[0] == other[0] and spans[one][2] and spans[other][2]:
                 alike = cosine(codes.get(one) or b"\1", codes.get(other) or b"\1")
                 if alike >= tau2:
                     links[one, other] = alike
@@ -167,10 +167,12 @@ def expected(path: Path, rule: str, tau1: float, tau2: float) -> Segmented:
 
 
 def wrong_means(path: Path) -> list[Name]:
-    """Segments whose code is not the mean of their messages' unit vectors, to one step of a component."""
+    """Closed segments whose code is not the mean of their messages, to one step of a component."""
     said = {(talk.user, talk.session): talk.codes for talk in talks(path)}
     codes, wrong = means(path), []
-    for (user, session, number), (first, last, _) in held(path).spans.items():
+    for (user, session, number), (first, last, closed) in held(path).spans.items():
+        if not closed:  # it has no code yet
+            continue
         vectors = [
             np.frombuffer(code or b"", np.int8).astype(float)
             for code in said[user, session][first : last + 1]

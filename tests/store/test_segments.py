@@ -121,31 +121,37 @@ def test_segments_of_another_scope_are_not_near(
     with_segments(memory, [vector(1), vector(1), vector(0, 1)])
     with memory._database.atomic() as connection:
         connection.execute("INSERT INTO scope (user) VALUES ('ben')")
-        segments.put_vectors(connection, 2, [(2, vector(1))])
+        segments.put_vectors(connection, 2, [(4, vector(1))])
     for looked_up in (0, 4):
         monkeypatch.setattr(settings, "SEGMENTS_LOOKED_UP", looked_up)
         with memory._database.reader() as connection:
-            assert segments.near(connection, 1, [vector(1)], 0.5) == [{1: 1.0}]
-            assert segments.near(connection, 2, [vector(1)], 0.5) == [{2: 1.0}]
+            assert segments.near(connection, 1, [vector(1)], 0.5) == [{1: 1.0, 2: 1.0}]
+            assert segments.near(connection, 2, [vector(1)], 0.5) == [{4: 1.0}]
 
 
-def test_groups_are_what_links_hold_together(memory: memdb.Memory) -> None:
+def test_groups_grow_together_under_their_least_number(memory: memdb.Memory) -> None:
     with_segments(memory, [vector(1)] * 6)
     with memory._database.atomic() as connection:
-        segments.put_links(connection, [(5, 3, 0.9), (3, 2, 0.9), (4, 6, 0.9)])
-        assert sorted(segments.group(connection, [5])) == [2, 3, 5]
-        assert segments.links_of(connection, 3) == {5: 0.9, 2: 0.9}
         for pair in ([5, 3], [3, 2], [4, 6]):
             segments.join(connection, pair)
-        assert sorted(segments.members(connection, [3])) == [2, 3, 5]
+        groups = "SELECT link_id FROM segment ORDER BY segment_id"
+        assert [id for (id,) in connection.execute(groups)] == [1, 2, 2, 4, 2, 4]
         segments.join(connection, [6, 5])
-        assert sorted(segments.members(connection, [2])) == [2, 3, 4, 5, 6]
-        assert sorted(segments.members(connection, [1, 2])) == [1, 2, 3, 4, 5, 6]
-        segments.drop_links(connection, [(3, 5), (6, 4)])
-        assert segments.links_of(connection, 5) == segments.links_of(connection, 4) == {}
-        assert segments.links_of(connection, 3) == {2: 0.9}
-        segments.set_group(connection, [5])
-        assert segments.members(connection, [5]) == [5]
+        assert [id for (id,) in connection.execute(groups)] == [1, 2, 2, 2, 2, 2]
+        segments.join(connection, [6, 5])
+        assert [id for (id,) in connection.execute(groups)] == [1, 2, 2, 2, 2, 2]
+
+
+def test_what_waits_is_told_until_it_is_linked(memory: memdb.Memory, path: Path) -> None:
+    with_segments(memory, [vector(1)] * 2)
+    with memory._database.atomic() as connection:
+        assert segments.waiting(connection) == []
+        segments.set_waiting(connection, [2, 1])
+        assert segments.waiting(connection) == [2, 1]
+        assert segments.mean_codes(connection, [2]) == {1: {2: vector(1)}}
+        connection.execute("UPDATE meta SET value = 'x' WHERE key = 'segments_waiting'")
+        with pytest.raises(errors.Damaged, match="meta is damaged"):
+            segments.waiting(connection)
 
 
 def test_segments_that_are_cleared_leave_nothing(memory: memdb.Memory) -> None:
