@@ -11,8 +11,8 @@ from memdb.construct.admit import scope_of
 from memdb.construct.plan import Vectors, vectors_of_another
 from memdb.generate.distill import Distiller, ModelDistiller
 from memdb.memory import Memory
-from memdb.models.ports import Backbone, EmbeddingBackbone, Encoder, GraphEncoder, Reranker
-from memdb.models.registry import late_reranker, load_encoder, load_graph_encoder
+from memdb.models.ports import AttentionScorer, Backbone, EmbeddingBackbone, Encoder, GraphEncoder, Reranker
+from memdb.models.registry import late_reranker, load_compressor, load_encoder, load_graph_encoder
 from memdb.records import Scope
 from memdb.store import schema
 from memdb.store.connection import Database
@@ -29,6 +29,7 @@ def open(
     reranker: Reranker | str | Path | None = None,
     graph_encoder: GraphEncoder | str | Path | None = None,
     distiller: Distiller | Backbone | None = None,
+    attention: AttentionScorer | str | Path | None = None,
     busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
 ) -> Memory:
     """Open a memory file, and make it if there is none.
@@ -42,7 +43,9 @@ def open(
     vectors, "linear" weighs the channels' scores. `graph_encoder`, or the name or folder of one, makes the
     graph token that the backbone reads in front of the text (`Memory.ask`). `distiller` tells what of the raw
     history helps (`Memory.ask` by "defermem"): a language model that was trained for it, or a
-    `memdb.generate.distill.Distiller`; by default rules do.
+    `memdb.generate.distill.Distiller`; by default rules do. `attention` tells how much a message heeds the
+    one before it, for the rules of segments that ask (`Memory.rebuild_segments`): LLMLingua-2 in a folder, or
+    a `memdb.models.ports.AttentionScorer`; by default the encoder does, if it can.
 
     Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
     `ModelDamaged`, `InputError` for a graph encoder that was not trained for the backbone and the encoder.
@@ -51,6 +54,7 @@ def open(
     own = Scope() if scope is None else scope_of(scope)
     late = late_reranker(reranker, chosen)
     graphs = _graph_encoder(graph_encoder, backbone, chosen)
+    heed = _scorer(attention)
     database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
     try:
         made = schema.prepare(database, schema.made_by(chosen))
@@ -61,7 +65,17 @@ def open(
     if not usable:
         warnings.warn(vectors_of_another(database.path, made, chosen), errors.MemdbWarning, stacklevel=2)
     told = ModelDistiller(distiller) if isinstance(distiller, Backbone) else distiller
-    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late, graphs, told)
+    return Memory(database, Vectors(chosen, usable=usable, scorer=heed), own, backbone, late, graphs, told)
+
+
+def _scorer(given: AttentionScorer | str | Path | None) -> AttentionScorer | None:
+    if given is None or isinstance(given, AttentionScorer):
+        return given
+    found = load_compressor(given)
+    if not isinstance(found, AttentionScorer):
+        hint = "export it with memdb.models.export, which writes into its card where it attends"
+        raise errors.InputError(f"{found.name} does not tell its attention", hint=hint)
+    return found
 
 
 def _graph_encoder(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import memdb
 from memdb import errors, settings
 from memdb.activate.working_memory import estimated_tokens
+from memdb.construct import segments
 from memdb.models.fakes import HashEncoder, ScriptedBackbone
 from memdb.records import History, Message, Scope
 from tests import segmented, strategies
@@ -32,6 +33,14 @@ def said(*texts: str, at: str | None = None) -> list[Message]:
 def shown(history: History) -> list[str]:
     """The texts of each segment."""
     return [" ".join(one.message.content for one in segment.utterances) for segment in history.segments]
+
+
+def ended(memory: memdb.Memory) -> None:
+    """Every session is over: the last segment of each is closed and linked, as if more had been said."""
+    with memory._database.atomic() as connection:
+        ids = [id for (id,) in connection.execute("SELECT segment_id FROM segment WHERE NOT closed")]
+        connection.execute("UPDATE segment SET closed = 1")
+        segments.link(connection, ids, 0.7)
 
 
 @pytest.fixture
@@ -52,6 +61,7 @@ def chain(memory: memdb.Memory) -> memdb.Memory:
         ("x", ("a1", "a2"), "2024-01-03"),
     ):
         memory.add(said(*texts, at=at), session=session, scope=Scope())
+    ended(memory)
     return memory
 
 
@@ -182,6 +192,7 @@ def test_a_question_sees_its_own_scope(memory: memdb.Memory, open_memory: OpenMe
     for user in ("ana", "ben"):
         for session in ("s", "t"):
             memory.add(said("a1", f"a2 {user}"), session=session, scope=Scope(user))
+    ended(memory)
     for links in ("none", "direct", "components"):
         alone = open_memory(encoder=Lettered(), scope=Scope("ana"))
         for found in (
@@ -225,6 +236,7 @@ def test_nothing_said_later_is_told(memory: memdb.Memory) -> None:
     )
     memory.add(said("a9", at="2024-02-01"), session="t", scope=Scope())
     memory.add(said("a8", at="serial-3"), session="u", scope=Scope())
+    ended(memory)
     for as_of, expected in {
         "2023-12-31": [],
         "2024-01-01": ["a1"],
