@@ -6,6 +6,7 @@ both is one piece of evidence, with the claims of the one and the wording of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -15,7 +16,7 @@ from memdb.activate.expand import Reach, history
 from memdb.activate.recall import Reader, Wish, recall
 from memdb.generate.distill import Distillation, Distiller, ExtractiveDistiller
 from memdb.generate.respond import Asking, Clock, Generator, OnAnswer, respond
-from memdb.records import Answer, Distilled, Evidence, Tokens, WorkingMemory
+from memdb.records import Answer, Distilled, Evidence, Query, Tokens, WorkingMemory
 
 
 def ask(
@@ -24,11 +25,18 @@ def ask(
     """The answer to a question, from distilled raw history. `on_answer` is told its text piece by piece."""
     clock = Clock()
     found = _distilled(reader, generator, asking, wish, clock)
-    pieces = found.evidence if generator.backbone else sorted(found.evidence, key=_place)
-    evidence = [_evidence(rank, one) for rank, one in enumerate(pieces, 1)]
-    memory = WorkingMemory(query=asking.query, evidence=tuple(evidence))
+    memory = as_memory(asking.query, found.evidence, by_rank=generator.backbone is None)
     answer = respond(reader, generator, asking, memory, clock, on_answer)
     return _told(answer, found, method="defermem")
+
+
+def as_memory(query: Query, distilled: Sequence[Distilled], *, by_rank: bool) -> WorkingMemory:
+    """Distilled evidence as a working memory: in its own order, that of time, for a model to read, or by the
+    place at which each message was found.
+    """
+    pieces = sorted(distilled, key=_place) if by_rank else distilled
+    evidence = tuple(_evidence(rank, one) for rank, one in enumerate(pieces, 1))
+    return WorkingMemory(query=query, evidence=evidence)
 
 
 def ask_both(
