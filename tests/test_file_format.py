@@ -514,7 +514,7 @@ WINDOW = "SELECT state, made_by, attempts, error IS NOT NULL FROM window ORDER B
 def test_states_of_windows_and_who_made_them(tmp_path: Path) -> None:
     """[F-036] [F-037] [F-038] [F-039]"""
     path = tmp_path / "built.memdb"
-    rules, model = "rules-2", f"scripted prompts {PROMPTS_DIGEST}"
+    rules, model = "rules-3", f"scripted prompts {PROMPTS_DIGEST}"
 
     def rows() -> list[tuple[str, str, int, int]]:
         connection = apsw.Connection(str(path))

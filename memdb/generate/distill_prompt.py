@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 
 def distill_turns(history: History, question_time: str | None) -> Asked:
     """The prompt for a history: its segments as JSON, a message on each line, quoted as data."""
-    ids = {f"m{number}": one for number, one in enumerate(history.utterances, 1)}
+    ids = compact_ids(history)
     lines = iter(rendered(one, id) for id, one in ids.items())
     segments = [_segment(lines, len(segment.utterances)) for segment in history.segments]
     told = prompt("distill")
@@ -38,6 +38,11 @@ def distill_turns(history: History, question_time: str | None) -> Asked:
         question_time=quoted(question_time) or NO_TIME,
     )
     return Asked([Turn("system", told.system), Turn("user", filled)], ids)
+
+
+def compact_ids(history: History) -> dict[str, Utterance]:
+    """What the ids of a prompt, m1, m2, …, stand for, in the order of time."""
+    return {f"m{number}": one for number, one in enumerate(history.utterances, 1)}
 
 
 def _segment(lines: Iterator[str], count: int) -> str:

@@ -33,7 +33,7 @@ from tests.scripted import (
     unit,
 )
 
-BY_RULES = "rules-2"
+BY_RULES = "rules-3"
 
 
 def open_at(path: Path, **options: Any) -> memdb.Memory:
