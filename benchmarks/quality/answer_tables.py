@@ -13,6 +13,7 @@ from .answering import TOKEN
 from .figures import OVERALL, Estimate, Row
 from .report import difference, new_table, shares
 
+CATEGORY_COLUMNS = 3  # beside the longest category, in 80 characters
 COSTS = ("context tokens", "prompt tokens", "completion tokens")
 
 
@@ -22,7 +23,8 @@ def show_answers(answers: Answers, categories: Mapping[int, str], console: Conso
     if not rows:
         return
     console.print(_quality(answers, rows))
-    console.print(_by_category(answers, categories, rows))
+    for first in range(0, len(rows), CATEGORY_COLUMNS):
+        console.print(_by_category(answers, categories, rows[first : first + CATEGORY_COLUMNS]))
     console.print(_abstaining(rows))
     console.print(_cost(rows))
     console.print(Text("\n".join(_notes(answers)), style="dim"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -17,16 +17,21 @@ from .judge import JUDGINGS
 EXTRACTIVE: Final = "extractive"  # no language model: a span of the evidence
 TEXT: Final = "text"  # a language model that reads the working memory as text
 TOKEN: Final = "token"  # and its graph as one token before it
+QGMEM: Final = "qgmem"
+METHODS: Final = (QGMEM, "defermem", "both")
 
 
 class Wanted(NamedTuple):
-    """Which models answer and judge: a GGUF file or `openai:NAME`, a folder with a graph encoder."""
+    """Which models answer and judge: a GGUF file or `openai:NAME`, a folder with a graph encoder. With
+    `distilled` the first distils evidence, too, and is loaded without answers also.
+    """
 
     answers: bool = False
     llm: str | None = None
     graph: str | None = None
     judge: str | None = None
     judgings: int | None = None
+    distilled: bool = False
 
 
 class Models(NamedTuple):
@@ -47,19 +52,46 @@ class Models(NamedTuple):
 class Ask:
     """`Memory.ask`, as a column asks it."""
 
-    def __init__(self, memory: memdb.Memory, graph_mode: str) -> None:
+    def __init__(self, memory: memdb.Memory, graph_mode: str, method: str = QGMEM) -> None:
         self._memory = memory
         self._graph_mode = graph_mode
+        self._method = method
 
     def __call__(self, question: Question, /) -> memdb.Answer:
         """The answer, by the clock the question is asked by."""
-        return self._memory.ask(question.text, at=question.asked_at, graph_mode=self._graph_mode)
+        return self._memory.ask(
+            question.text, at=question.asked_at, graph_mode=self._graph_mode, method=self._method
+        )
+
+
+def answerer_name(mode: str, method: str) -> str:
+    """What tables call the answers of a method: qgmem's by the mode alone, extractive ones by the method."""
+    if method == QGMEM:
+        return mode
+    return method if mode == EXTRACTIVE else f"{mode}, {method}"
+
+
+def answerers(
+    memory: memdb.Memory, told: memdb.Memory | None, models: Models, methods: Sequence[str] = (QGMEM,)
+) -> dict[str, Ask]:
+    """What answers by each method: `memory` without a model, `told` with one, if there is one. The graph
+    token is of qgmem alone.
+    """
+    found = {answerer_name(EXTRACTIVE, method): Ask(memory, TEXT, method) for method in methods}
+    if told is not None:
+        found |= {answerer_name(TEXT, method): Ask(told, TEXT, method) for method in methods}
+        if models.graph_encoder is not None:
+            found[TOKEN] = Ask(told, TOKEN)
+    return found
 
 
 def require_sense(wanted: Wanted) -> None:
     """Raises BenchmarkError for models that nothing would ask."""
     if not wanted.answers:
-        named = [f"--{name}" for name in wanted._fields[1:] if getattr(wanted, name) is not None]
+        of_answers = [
+            name for name in ("llm", "graph", "judge", "judgings") if getattr(wanted, name) is not None
+        ]
+        named = [f"--{name}" for name in of_answers if not (wanted.distilled and name == "llm")]
         if named:
             raise BenchmarkError(f"{named[0]} is for answers, and none are asked for", hint="add --answers")
     if wanted.graph is not None and wanted.llm is None:
@@ -73,13 +105,13 @@ def require_sense(wanted: Wanted) -> None:
 
 @contextmanager
 def models(wanted: Wanted) -> Iterator[Models | None]:
-    """The models, loaded, until the block ends; None where no answers are wanted.
+    """The models, loaded, until the block ends; None where nothing is answered or distilled.
 
     A judge in this process is asked once: it would say the same again. Raises BenchmarkError for a request
     without sense, and what the models raise when they cannot be loaded.
     """
     require_sense(wanted)
-    if not wanted.answers:
+    if not (wanted.answers or wanted.distilled):
         yield None
         return
     loaded: dict[str, Backbone] = {}

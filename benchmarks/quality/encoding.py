@@ -1,15 +1,15 @@
-"""Encoding and reranking once what a run asks for several times."""
+"""Encoding once what a run asks for several times."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memdb.models.described import Described, DescribedReranker
-from memdb.models.ports import Calibrated, Encoder, Kind, Reranker, require_texts
+from memdb.models.described import Described
+from memdb.models.ports import Encoder, Kind, require_texts
 
 
 class Remembering(Described):
@@ -47,37 +47,3 @@ class Remembering(Described):
             self._encoded += len(new)
             self._reused += len(texts) - len(new)
             return np.stack([self._known[text] for text in texts])
-
-
-class RememberingReranker(DescribedReranker):
-    """A reranker that keeps its scores: `memdb.models.ports.Reranker` and `Calibrated` over another, `real`.
-
-    Columns of one run ask the same of the same documents. A score depends on question and document alone, so
-    the figures are those of `real`; the time of all but the first column is not.
-    """
-
-    def __init__(self, real: Reranker) -> None:
-        super().__init__(real.name, real.sha256, real.max_tokens, real.fields)
-        self.real = real
-        self._known: dict[tuple[str, str], float] = {}
-
-    @property
-    def calibration(self) -> Mapping[str, float]:
-        """That of the real one, none if it has none."""
-        return self.real.calibration if isinstance(self.real, Calibrated) else {}
-
-    def count_tokens(self, text: str) -> int:
-        """See `ports.Reranker`."""
-        return self.real.count_tokens(text)
-
-    def document_tokens(self, question: str) -> int:
-        """See `ports.Reranker`."""
-        return self.real.document_tokens(question)
-
-    def score(self, question: str, documents: Sequence[str]) -> NDArray[np.float32]:
-        """See `ports.Reranker`."""
-        new = [one for one in dict.fromkeys(documents) if (question, one) not in self._known]
-        if new:
-            scores = self.real.score(question, new).tolist()
-            self._known.update(zip(((question, one) for one in new), scores, strict=True))
-        return np.array([self._known[question, one] for one in documents], np.float32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, TypeAlias
 
@@ -19,6 +19,7 @@ CUTOFFS: Final = (5, 10, 100)
 
 # What was found for a question, the question, and what counts the tokens of a text; the numbers kept of it.
 Values: TypeAlias = Callable[[Sequence[Found], Question, Callable[[str], int]], dict[str, float]]
+Step: TypeAlias = Callable[[str], None]  # hears of each question that was asked, by its conversation
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +89,11 @@ def ask(
     )
 
 
+def is_asked(question: Question) -> bool:
+    """Whether there is something to find, or known that there is nothing."""
+    return question.scored or not question.answerable
+
+
 def abstention_values(question: Question, reply: Reply) -> dict[str, float]:
     """What a retriever holds for the probability of an answer, and whether there is one; nothing from one
     that says nothing.
@@ -95,6 +101,10 @@ def abstention_values(question: Question, reply: Reply) -> dict[str, float]:
     if reply.answerable is None:
         return {}
     return {"answerable": reply.answerable, "has_answer": float(question.answerable)}
+
+
+# What else is asked of a conversation, besides rankings and answers.
+Also: TypeAlias = Callable[[Conversation, Prepared, Callable[[str], int], Step], Iterable[Outcome]]
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -115,14 +125,16 @@ def evaluate(
     conversations: Sequence[Conversation],
     prepare: Callable[[Conversation], AbstractContextManager[Prepared]],
     count: Callable[[str], int],
-    step: Callable[[str], None],
+    step: Step,
     values: Values = message_values,
     marking: Marking | None = None,
+    also: Also | None = None,
 ) -> Run:
     """All questions that have gold or no answer, conversation by conversation; `step` hears of each one.
 
     A question without an answer is asked for what a retriever thinks of it: see `abstention_values`. With
-    `marking` every question that has a reference, or no answer, is answered too.
+    `marking` every question that has a reference, or no answer, is answered too. `also` asks what else is
+    wanted of a conversation.
     """
     start = time.perf_counter()
     run = Run(outcomes=[], add_seconds=0.0, seconds=0.0, models={})
@@ -133,7 +145,7 @@ def evaluate(
             run.reused += prepared.reused
             _note_models(run.models, prepared.models)
             for question in conversation.questions:
-                if question.scored or not question.answerable:
+                if is_asked(question):
                     asked = (
                         ask(conversation, question, name, retriever, count, values)
                         for name, retriever in prepared.retrievers.items()
@@ -143,6 +155,8 @@ def evaluate(
                     named = prepared.answerers.items()
                     run.answered += [mark(conversation, question, one, marking, count) for one in named]
                 step(conversation.name)
+            if also is not None:
+                run.outcomes += also(conversation, prepared, count, step)
     run.seconds = time.perf_counter() - start
     return run
 

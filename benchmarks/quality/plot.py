@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from .errors import BenchmarkError, LibraryMissing
 from .figures import OVERALL, Estimate
@@ -39,6 +39,10 @@ STYLE: Final = {
 }
 
 
+# A report, its categories and matplotlib's pyplot; the figure.
+Make: TypeAlias = Callable[[Report, Mapping[int, str], Any], Any]
+
+
 def library() -> Any:
     """matplotlib, drawing to files only. Raises LibraryMissing."""
     try:
@@ -58,14 +62,16 @@ def check(file: Path) -> None:
         raise BenchmarkError(f"no folder {file.parent} to write {file.name} to")
 
 
-def draw(result: Report, categories: Mapping[int, str], file: Path) -> None:
-    """Write the picture; the file's suffix says the format (PNG, SVG, PDF).
+def ranked(result: Report, categories: Mapping[int, str], pyplot: Any) -> Any:
+    """The picture of a run of rankings; at several reranking depths what more depth brings for its time."""
+    return _depths(result, pyplot) if depths(result) else _figures(result, categories, pyplot)
 
-    Of a run at several reranking depths it shows what more depth brings for its time.
-    """
+
+def draw(result: Report, categories: Mapping[int, str], file: Path, make: Make = ranked) -> None:
+    """Write the picture that `make` makes; the file's suffix says the format (PNG, SVG, PDF)."""
     with library().rc_context(STYLE):
         pyplot = importlib.import_module("matplotlib.pyplot")
-        figure = _depths(result, pyplot) if depths(result) else _figures(result, categories, pyplot)
+        figure = make(result, categories, pyplot)
         figure.suptitle(_title(result), fontsize=13, fontweight="bold", x=0.012, ha="left")
         figure.savefig(file, dpi=150)
         pyplot.close(figure)
@@ -83,14 +89,14 @@ def _figures(result: Report, categories: Mapping[int, str], pyplot: Any) -> Any:
     """The main figures of every retriever, and the key figure by category."""
     figure, axes = pyplot.subplots(2, 1, figsize=(11, 8.4), layout="constrained")
     main, key = result.shown.main, result.shown.key
-    _bars(axes[0], {row.retriever: [row.figures.get(one) for one in main] for row in result.overall}, main)
+    bars(axes[0], {row.retriever: [row.figures.get(one) for one in main] for row in result.overall}, main)
     axes[0].set_title("all questions", loc="left", fontsize=11, color=INK)
     series: dict[str, list[Estimate | None]] = {}
     for row in result.rows:
         if row.group != OVERALL:
             series.setdefault(row.retriever, []).append(row.figures.get(key))
     groups = dict.fromkeys(row.group for row in result.rows if row.group != OVERALL)
-    _bars(axes[1], series, [_label(result, group, categories) for group in groups])
+    bars(axes[1], series, [_label(result, group, categories) for group in groups])
     axes[1].set_title(f"{key} by category", loc="left", fontsize=11, color=INK)
     handles, names = axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower left", ncols=min(len(names), 6), frameon=False)
@@ -113,10 +119,10 @@ def _depths(result: Report, pyplot: Any) -> Any:
         heights = [100 * one.value for one in estimates]
         axis.plot(seconds, heights, "o-", color=colour, label=name, markersize=5)
         for place, one in zip(seconds, estimates, strict=True):
-            low, high = _ends(one)
+            low, high = ends(one)
             axis.plot([place, place], [100 * low, 100 * high], color=colour, linewidth=1, alpha=0.5)
     for place, (depth, row) in zip(seconds, measured, strict=True):
-        top = max(100 * _ends(row.figures[name])[1] for name in result.shown.compared)
+        top = max(100 * ends(row.figures[name])[1] for name in result.shown.compared)
         axis.annotate(
             f"{depth}", (place, top), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=9
         )
@@ -127,7 +133,7 @@ def _depths(result: Report, pyplot: Any) -> Any:
     return figure
 
 
-def _ends(one: Estimate) -> tuple[float, float]:
+def ends(one: Estimate) -> tuple[float, float]:
     """The interval; without one, the value itself."""
     return one.value if one.low is None else one.low, one.value if one.high is None else one.high
 
@@ -139,7 +145,7 @@ def _colour(name: str, names: Sequence[str]) -> str:
     return COLOURS[(list(names).index(name) - len(baselines)) % len(COLOURS)]
 
 
-def _bars(axis: Any, series: Mapping[str, Sequence[Estimate | None]], labels: Sequence[str]) -> None:
+def bars(axis: Any, series: Mapping[str, Sequence[Estimate | None]], labels: Sequence[str]) -> None:
     """Grouped bars in percent: one group per label, one bar per retriever, with value and interval."""
     names = list(series)
     width = 0.84 / len(names)
@@ -151,7 +157,7 @@ def _bars(axis: Any, series: Mapping[str, Sequence[Estimate | None]], labels: Se
         for place, one in zip(places, estimates, strict=True):
             if one is None:
                 continue
-            low, high = _ends(one)
+            low, high = ends(one)
             axis.plot(
                 [place, place], [100 * low, 100 * high], color=INK, linewidth=1.1, solid_capstyle="butt"
             )

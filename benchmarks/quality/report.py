@@ -14,6 +14,7 @@ from rich.text import Text
 from .abstention import Abstention, abstention
 from .answer_figures import Answers
 from .bootstrap import RESAMPLES
+from .candidates import Sifting
 from .columns import ABLATIONS, HYBRID, depth_of
 from .evaluate import Run
 from .figures import (
@@ -44,7 +45,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     counts the questions without gold by category, `unanswered` those of them that have no answer;
     `resampled` says what the intervals are over. `sizes` are the parts of the data that were measured,
     `left_out` counts the questions of those that were not. In adding, `encoded` texts were encoded, and
-    `reused` more were known from another conversation. `answers` sums up the answers, if any were asked for.
+    `reused` more were known from another conversation. `answers` sums up the answers, if any were asked for,
+    `sifting` what was distilled.
     """
 
     facts: Facts
@@ -64,6 +66,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     encoded: int = 0
     reused: int = 0
     answers: Answers | None = None
+    sifting: Sifting | None = None
 
     @property
     def overall(self) -> list[Row]:
@@ -95,6 +98,7 @@ def report(
     sizes: Sequence[str] = (),
     left_out: Mapping[str, int] | None = None,
     answers: Answers | None = None,
+    sifting: Sifting | None = None,
 ) -> Report:
     """Figures, intervals, gains and ratios, computed from the outcomes of a run."""
     outcomes = run.outcomes
@@ -120,6 +124,7 @@ def report(
         encoded=run.encoded,
         reused=run.reused,
         answers=answers,
+        sifting=sifting,
     )
 
 
@@ -304,12 +309,13 @@ def _footing(result: Report) -> Text:
     models = ", ".join(f"{name} {digest[:8]}" for name, digest in facts.models.items()) or "no model"
     machine = facts.machine
     unanswered = f", {result.unanswered} of them without an answer" if result.unanswered else ""
+    counted = "contents" if result.sifting else "ten best texts"
     lines = [
         f"memdb {facts.memdb_version}, code {facts.code_sha256[:8]}, data {facts.data_sha256[:8]}; {models}",
         f"{facts.conversations} conversations, {facts.messages} messages added in {facts.add_seconds:.1f} s, "
         f"{facts.seconds:.0f} s in all; left out without gold: {facts.unscored}{unanswered}",
         f"intervals: 95 %, {RESAMPLES:,} resamples of {result.resampled}; gain: over {result.baseline}",
-        f"tokens: ten best texts, {facts.tokenizer}; ms: median per question",
+        f"tokens: {counted}, {facts.tokenizer}; ms: median per question",
         f"{machine.processor}, {machine.cores} cores, python {machine.python}, sqlite {machine.sqlite}",
     ]
     if result.reused:

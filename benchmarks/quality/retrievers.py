@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
@@ -13,13 +13,15 @@ import msgspec
 import memdb
 from memdb.models.ports import Encoder
 from memdb.models.registry import load_reranker
+from memdb.models.remembering import RememberingReranker
 
-from .answering import EXTRACTIVE, TEXT, TOKEN, Ask, Models
+from .answering import Models, answerers
 from .bm25 import BM25, PLAIN, STEMMED, Variant
 from .columns import Column
 from .data import Conversation, Question
-from .encoding import Remembering, RememberingReranker
+from .encoding import Remembering
 from .errors import ChangedMeanwhile
+from .histories import Cuts, Sift, no_cuts
 from .scoring import Answerer
 
 DEPTH: Final = 100  # ranks asked for
@@ -51,7 +53,8 @@ class Retriever(Protocol):
 class Prepared(msgspec.Struct, frozen=True):
     """One conversation, ready to be asked: a retriever per column, and what it took; and what answers.
 
-    `encoded` texts were encoded for it, `reused` had been encoded before, for another conversation.
+    `encoded` texts were encoded for it, `reused` had been encoded before, for another conversation. `sifts`
+    give candidate sets, a column each; `cuts` the same at each cell of a grid.
     """
 
     retrievers: Mapping[str, Retriever]
@@ -60,6 +63,8 @@ class Prepared(msgspec.Struct, frozen=True):
     encoded: int = 0
     reused: int = 0
     answerers: Mapping[str, Answerer] = {}
+    sifts: Mapping[str, Sift] = {}
+    cuts: Callable[[], Cuts] = no_cuts
 
 
 def spoken(message: memdb.Message) -> str:
@@ -117,39 +122,45 @@ def in_memory_file(
     """
     baselines = {name: Baseline(conversation, variant) for name, variant in BASELINES.items()}
     path = folder / f"{conversation.name}.memdb"
+    seconds, encoded, reused = add(conversation, path, remembering)
+    reranker = RememberingReranker(load_reranker()) if score_once else None
+    with ExitStack() as stack:
+        opening = opened(path, remembering.real if remembering else None, reranker)
+        memory, encoder = stack.enter_context(opening)
+        recalls = {name: Recall(memory, column) for name, column in chosen.items()}
+        told = None
+        if models is not None and models.backbone is not None:
+            told, _ = stack.enter_context(opened(path, encoder, reranker, models))
+        used = {one.name: one.sha256 for one in (encoder, memory.reader.reranker()) if one is not None}
+        yield Prepared(
+            {**baselines, **recalls},
+            seconds,
+            used | (models.digests if models else {}),
+            encoded=encoded,
+            reused=reused,
+            answerers=answerers(memory, told, models) if models else {},
+        )
+
+
+def add(
+    conversation: Conversation, path: Path, remembering: Remembering | None = None
+) -> tuple[float, int, int]:
+    """Add a conversation to its memory file; the seconds it took, how many texts were encoded, and how many
+    more were known already.
+    """
     earlier = remembering.counts if remembering else (0, 0)
-    with _opened(path, remembering) as (memory, _):
+    with opened(path, remembering) as (memory, _):
         start = time.perf_counter()
         for session in conversation.sessions:
             memory.add(session.messages, session=session.name)
         memory.update_traces()
         seconds = time.perf_counter() - start
     counts = remembering.counts if remembering else (0, 0)
-    reranker = RememberingReranker(load_reranker()) if score_once else None
-    with ExitStack() as stack:
-        opened = _opened(path, remembering.real if remembering else None, reranker)
-        memory, encoder = stack.enter_context(opened)
-        recalls = {name: Recall(memory, column) for name, column in chosen.items()}
-        answerers: dict[str, Answerer] = {}
-        if models is not None:
-            answerers[EXTRACTIVE] = Ask(memory, TEXT)
-            if models.backbone is not None:
-                told, _ = stack.enter_context(_opened(path, encoder, reranker, models))
-                modes = (TEXT, TOKEN) if models.graph_encoder is not None else (TEXT,)
-                answerers |= {mode: Ask(told, mode) for mode in modes}
-        used = {one.name: one.sha256 for one in (encoder, memory.reader.reranker()) if one is not None}
-        yield Prepared(
-            {**baselines, **recalls},
-            seconds,
-            used | (models.digests if models else {}),
-            encoded=counts[0] - earlier[0],
-            reused=counts[1] - earlier[1],
-            answerers=answerers,
-        )
+    return seconds, counts[0] - earlier[0], counts[1] - earlier[1]
 
 
 @contextmanager
-def _opened(
+def opened(
     path: Path,
     encoder: Encoder | None,
     reranker: RememberingReranker | None = None,

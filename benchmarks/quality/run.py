@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +18,20 @@ import memdb
 from memdb.models.registry import load_encoder
 from memdb.serve.render import tell
 
-from . import answering, beam, factconsolidation, locomo, longmemeval, plot, results, talks, tokens
+from . import (
+    answering,
+    beam,
+    candidate_plot,
+    candidate_tables,
+    candidates,
+    factconsolidation,
+    locomo,
+    longmemeval,
+    plot,
+    results,
+    talks,
+    tokens,
+)
 from .answer_figures import Answers, summed_up
 from .answer_tables import show_answers
 from .columns import columns, parse_depths
@@ -26,6 +40,7 @@ from .encoding import Remembering
 from .errors import BenchmarkError, ChangedMeanwhile, DataMissing
 from .evaluate import Run, evaluate
 from .figures import MESSAGES, Figures
+from .history_files import CELLS, histories_in_memory_file
 from .judge import Judge
 from .report import Report, report, show, show_rest, to_json
 from .retrievers import Prepared, in_memory_file
@@ -111,12 +126,21 @@ BENCHMARKS: Final = {
 
 class Wanted(msgspec.Struct, frozen=True):
     """Which part of the data is measured: at most `limit` questions, of the sizes named, in haystacks of so
-    many sessions of other questions.
+    many sessions of other questions; and of what: rankings or, with `defermem`, candidate sets, with `grid`
+    at each pair of thresholds.
     """
 
     limit: int | None = None
     sizes: str | None = None
     haystack: int | None = None
+    defermem: bool = False
+    grid: bool = False
+
+    @property
+    def options(self) -> dict[str, str | int | None]:
+        """As they are kept in the results file."""
+        named = msgspec.structs.asdict(self).items()
+        return {name: ("yes" if one else None) if isinstance(one, bool) else one for name, one in named}
 
 
 EVERYTHING: Final = Wanted()
@@ -141,6 +165,8 @@ def bench(
     graph: str | None = None,
     judge: str | None = None,
     judgings: int | None = None,
+    defermem: bool = False,
+    grid: bool = False,
 ) -> int:
     """Run a benchmark and print its tables (`json`: its report); the exit status.
 
@@ -151,27 +177,30 @@ def bench(
     are used as they are. `sizes`: of a benchmark in several sizes these alone, comma-separated. `haystack`:
     sessions of other questions that are added to those of each. `answers`: questions are answered too,
     without a model, and with the model `llm`, which reads a graph token of the graph encoder `graph` if one
-    is named; `judge` is a model that judges each answer `judgings` times. A request that cannot be met is
-    told on stderr and gives 2.
+    is named; `judge` is a model that judges each answer `judgings` times. `defermem`: DeferMem's candidate
+    sets instead of rankings, and what is distilled from them, by `llm` too; with `grid` at each pair of
+    thresholds. A request that cannot be met is told on stderr and gives 2.
     """
     asked = {
         "channels": " ".join(channels),
         "ablate": "yes" if ablate else None,
         "depths": depths,
         "keep": None if keep is None else "yes",
-        **({"answers": "yes", "llm": llm, "graph": graph, "judge": judge} if answers else {}),
+        **({"answers": "yes", "graph": graph, "judge": judge} if answers else {}),
+        **({"llm": llm} if answers or defermem else {}),
     }
-    models = answering.Wanted(answers, llm, graph, judge, judgings)
+    models = answering.Wanted(answers, llm, graph, judge, judgings, distilled=defermem)
     shown = Columns(tuple(channels), ablate, depths)
+    wanted = Wanted(limit, sizes, haystack, defermem, grid)
     try:
-        result = _run(name, data, shown, models, Wanted(limit, sizes, haystack), keep, out, plot, asked)
+        result = _run(name, data, shown, models, wanted, keep, out, plot, asked)
     except BenchmarkError as error:
         tell(error.message, error.hint)
         return BAD_REQUEST
     if json:
         print(to_json(result))
     else:
-        _show(result, _benchmark(name))
+        _show(result, _benchmark(name, defermem=defermem))
     return 0
 
 
@@ -195,28 +224,38 @@ def _run(
     options: Mapping[str, str | int | None],
 ) -> Report:
     """`measure` with memory files and models of its own."""
-    benchmark = _benchmark(name)
+    benchmark = _benchmark(name, defermem=wanted.defermem)
+    _require_sense(shown, wanted)
     chosen = columns(
         [*benchmark.columns, *shown.channels], ablate=shown.ablate, depths=parse_depths(shown.depths)
     )
     with _folder(keep) as folder, answering.models(models) as loaded:
         remembering = Remembering(load_encoder()) if benchmark.haystacks else None
+        prepare: Prepare
+        if wanted.defermem:
+            prepare = partial(histories_in_memory_file, answers=models.answers, grid=wanted.grid)
+        else:
+            once = shown.ablate and shown.depths is None
+            prepare = partial(in_memory_file, chosen=chosen, score_once=once)
         return measure(
             name,
             data,
-            prepare=lambda conversation: in_memory_file(
-                conversation,
-                chosen,
-                folder,
-                remembering,
-                score_once=shown.ablate and shown.depths is None,
-                models=loaded,
-            ),
+            prepare=partial(prepare, folder=folder, remembering=remembering, models=loaded),
             out=out or RESULTS,
             plot_file=plot_file,
             wanted=wanted,
             options=options,
-            marking=None if loaded is None else _marking(benchmark, loaded, keep),
+            marking=_marking(benchmark, loaded, keep) if loaded and models.answers else None,
+        )
+
+
+def _require_sense(shown: Columns, wanted: Wanted) -> None:
+    """Raises BenchmarkError for options that do not go together."""
+    if wanted.grid and not wanted.defermem:
+        raise BenchmarkError("--grid is of DeferMem's thresholds", hint="add --defermem")
+    if wanted.defermem and shown != Columns():
+        raise BenchmarkError(
+            "--channels, --ablate and --depths are columns of rankings", hint="leave them or --defermem out"
         )
 
 
@@ -251,7 +290,7 @@ def measure(
 
     What makes it impossible raises BenchmarkError before the first message is added.
     """
-    benchmark = _benchmark(name)
+    benchmark = _benchmark(name, defermem=wanted.defermem)
     files = find_files(name, benchmark.pattern, benchmark.home or data)
     conversations, left_out = _chosen(name, benchmark.load(files), wanted)
     if not any(question.scored for one in conversations for question in one.questions):
@@ -261,26 +300,29 @@ def measure(
     results.check(out)
     counter = tokens.counter()
     started_at, code = results.now(), results.code_sha256()
-    with _progress(conversations) as step:
-        run = evaluate(conversations, prepare, counter.count, step, benchmark.figures.values, marking)
+    also = candidates.sift_all if wanted.defermem else None
+    with _progress(conversations, 1 + wanted.defermem + len(CELLS) * wanted.grid) as step:
+        run = evaluate(conversations, prepare, counter.count, step, benchmark.figures.values, marking, also)
     if results.code_sha256() != code:
         raise ChangedMeanwhile("memdb was edited during the run", hint="nothing was kept; measure a copy")
     sizes = list(dict.fromkeys(one.size for one in conversations if one.size))
-    asked = {**msgspec.structs.asdict(wanted), "measured": ",".join(sizes) or None, **(options or {})}
+    asked = {**wanted.options, "measured": ",".join(sizes) or None, **(options or {})}
     facts = _facts(name, started_at, conversations, run, (code, sha256(files)), counter.name, asked)
     results.append(out, facts, run.outcomes, run.answered)
     finished = report(
         facts,
-        run,
+        msgspec.structs.replace(run, outcomes=candidates.ungridded(run.outcomes)),
         benchmark.figures,
         unscored=_unscored(conversations),
         unanswered=_unanswered(conversations),
         sizes=sizes,
         left_out=left_out,
         answers=_answers(benchmark, conversations, run, marking),
+        sifting=candidates.summed_up(run.outcomes, benchmark.figures.by) if wanted.defermem else None,
     )
     if plot_file is not None:
-        plot.draw(finished, benchmark.categories, plot_file)
+        make = candidate_plot.figure if wanted.defermem else plot.ranked
+        plot.draw(finished, benchmark.categories, plot_file, make)
     return finished
 
 
@@ -300,10 +342,16 @@ def _answers(
     )
 
 
-def _benchmark(name: str) -> Benchmark:
+def _benchmark(name: str, *, defermem: bool = False) -> Benchmark:
+    """A benchmark by its name, with `defermem` as one of candidate sets. Raises BenchmarkError."""
     if name not in BENCHMARKS:
         raise BenchmarkError(f"no benchmark {name!r}", hint=f"benchmarks: {', '.join(sorted(BENCHMARKS))}")
-    return BENCHMARKS[name]
+    found = BENCHMARKS[name]
+    if not defermem:
+        return found
+    return msgspec.structs.replace(
+        found, figures=candidates.figures(found.figures.by), show=candidate_tables.show, columns=()
+    )
 
 
 def _chosen(
@@ -381,10 +429,13 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _progress(conversations: Sequence[Conversation]) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr, on a terminal only; the function it gives counts one question of a conversation."""
+def _progress(conversations: Sequence[Conversation], passes: int = 1) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr, on a terminal only; the function it gives counts one question of a conversation, each
+    of which is asked in so many passes.
+    """
     console = Console(stderr=True)
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*parts, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("adding messages", total=sum(len(one.questions) for one in conversations))
+        questions = sum(len(one.questions) for one in conversations)
+        task = bar.add_task("adding messages", total=passes * questions)
         yield lambda conversation: bar.update(task, advance=1, description=conversation)

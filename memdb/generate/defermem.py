@@ -1,7 +1,9 @@
 """DeferMem's read path on one page: expand what is found to raw history, distil it, answer (section 3).
 
+Whether the memory holds an answer at all is told as by QGMem's working memory, from the best messages.
+
 `ask_both` puts the distilled evidence beside QGMem's working memory, over the same file: a message that is in
-both is one piece of evidence, with the claims of the one and the wording of the other.
+both is one piece of evidence.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from memdb.activate.expand import Reach, history
 from memdb.activate.recall import Reader, Wish, recall
 from memdb.generate.distill import Distillation, Distiller, ExtractiveDistiller
 from memdb.generate.respond import Asking, Clock, Generator, OnAnswer, respond
+from memdb.models.remembering import RememberingReranker
 from memdb.records import Answer, Distilled, Evidence, Tokens, WorkingMemory
 
 
@@ -22,11 +25,13 @@ def ask(
     reader: Reader, generator: Generator, asking: Asking, wish: Wish, on_answer: OnAnswer | None = None
 ) -> Answer:
     """The answer to a question, from distilled raw history. `on_answer` is told its text piece by piece."""
-    clock = Clock()
+    clock, reader = Clock(), _once(reader)
+    with clock.step("recall"):
+        answerable = recall(reader, asking.query, wish._replace(k=1)).answerable
     found = _distilled(reader, generator, asking, wish, clock)
     pieces = found.evidence if generator.backbone else sorted(found.evidence, key=_place)
     evidence = [_evidence(rank, one) for rank, one in enumerate(pieces, 1)]
-    memory = WorkingMemory(query=asking.query, evidence=tuple(evidence))
+    memory = WorkingMemory(query=asking.query, evidence=tuple(evidence), answerable=answerable)
     answer = respond(reader, generator, asking, memory, clock, on_answer)
     return _told(answer, found, method="defermem")
 
@@ -35,17 +40,24 @@ def ask_both(
     reader: Reader, generator: Generator, asking: Asking, wish: Wish, on_answer: OnAnswer | None = None
 ) -> Answer:
     """The answer to a question, from its working memory and from distilled raw history."""
-    clock = Clock()
+    clock, reader = Clock(), _once(reader)
     with clock.step("recall"):
         memory = recall(reader, asking.query, wish)
     found = _distilled(reader, generator, asking, wish, clock)
-    fused = msgspec.structs.replace(memory, evidence=fuse(memory.evidence, found.evidence))
+    evidence = fuse(memory.evidence, found.evidence, reworded=generator.backbone is not None)
+    fused = msgspec.structs.replace(memory, evidence=evidence)
     answer = respond(reader, generator, asking, fused, clock, on_answer)
     return _told(answer, found, method="both")
 
 
-def fuse(recalled: tuple[Evidence, ...], distilled: tuple[Distilled, ...]) -> tuple[Evidence, ...]:
-    """Both kinds of evidence by reciprocal rank, each message once (QGMem equation A6.4 over the two)."""
+def fuse(
+    recalled: tuple[Evidence, ...], distilled: tuple[Distilled, ...], *, reworded: bool
+) -> tuple[Evidence, ...]:
+    """Both kinds of evidence by reciprocal rank, each message once (QGMem equation A6.4 over the two).
+
+    What is in both has its claims from the one and, if it is to be `reworded`, its text from the other: a
+    span is better taken from what was said, and a model reads better what can be understood alone.
+    """
     scores: dict[tuple[str, str | None], float] = {}
     pieces: dict[tuple[str, str | None], Evidence] = {}
     for one in recalled:
@@ -59,10 +71,19 @@ def fuse(recalled: tuple[Evidence, ...], distilled: tuple[Distilled, ...]) -> tu
         scores[key] = scores.get(key, 0.0) + 1 / (settings.RRF_KAPPA + rank)
         if key not in pieces:
             pieces[key] = _evidence(rank, told)
+        elif reworded and key == own and told.faithful:
+            pieces[key] = msgspec.structs.replace(pieces[key], text=told.info)
     best = sorted(scores, key=lambda key: -scores[key])
     return tuple(
         msgspec.structs.replace(pieces[key], rank=rank, score=scores[key]) for rank, key in enumerate(best, 1)
     )
+
+
+def _once(reader: Reader) -> Reader:
+    """A reader that reranks each message once, for the working memory and for the distiller."""
+    real = reader.reranker()
+    kept = None if real is None else RememberingReranker(real)
+    return reader._replace(reranker=lambda: kept)
 
 
 def distiller_of(reader: Reader, generator: Generator) -> Distiller:

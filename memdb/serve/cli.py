@@ -3,52 +3,38 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memdb import settings
-from memdb.errors import Damaged, MemdbWarning
+from memdb.errors import Damaged
 from memdb.records import Added, Problem, Scope, Session, Verification
+from memdb.serve.benching import bench
 from memdb.serve.door import BAD_INPUT, INTERRUPTED, LINES_REFUSED, PROBLEMS, Door, tell
+from memdb.serve.options import (
+    ENCODER_OPTION,
+    EVERYONE_OPTION,
+    JSON_OPTION,
+    PATH,
+    model_options,
+    open_memory,
+    open_silently,
+    open_without_model,
+    require_model,
+    scope_of,
+    scope_options,
+    stdin_text,
+)
+from memdb.serve.segmenting import calibrate, history
 from memdb.version import __version__
 
 if TYPE_CHECKING:
     from memdb.memory import Memory
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-PATH = click.Path(path_type=Path)
-JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-EVERYONE_OPTION = click.option("--everyone", is_flag=True, help="Read everyone's memory.")
-ENCODER_OPTION = click.option(
-    "--encoder", metavar="NAME", help="Name or folder of the encoder; else the embedded one."
-)
-
-
-def scope_options(command: F) -> F:
-    """Whose memory it is about."""
-    for part, of in (("run", "one run"), ("agent", "an agent"), ("user", "a user")):
-        command = click.option(f"--{part}", metavar="NAME", help=f"The memory of {of}.")(command)
-    return command
-
-
-def model_options(command: F) -> F:
-    """How a language model is run."""
-    for option in (
-        click.option(
-            "--context", type=click.IntRange(min=512), metavar="N", help="Tokens of context to use."
-        ),
-        click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of a GGUF model."),
-        click.option("--base-url", metavar="URL", help="Where an openai: model is served, if not by OpenAI."),
-    ):
-        command = option(command)
-    return command
 
 
 @click.group(
@@ -100,7 +86,9 @@ def add(file: Path, inputs: tuple[str, ...], as_json: bool, form: str, **options
 
     if not inputs and sys.stdin.isatty():
         raise click.UsageError("there is no INPUT: name a JSON file, or pipe one in")
-    memory = partial(_open, file, _scope(options), encoder=options["encoder"], writing=True, create=True)
+    memory = partial(
+        open_memory, file, scope_of(options), encoder=options["encoder"], writing=True, create=True
+    )
     adding = Adding(memory, session=options["session"], source=options["source"], keep_ids=as_json)
     try:
         out = render.console(stderr=True)
@@ -146,10 +134,12 @@ def build(file: Path, llm: str | None, as_json: bool, **options: Any) -> int:
     """
     from memdb.serve import asking, building, plain, render
 
-    _require_model(llm, options, ("base_url", "threads", "context", "retry"))
+    require_model(llm, options, ("base_url", "threads", "context", "retry"))
     with ExitStack() as stack:
         backbone = stack.enter_context(asking.backbone(llm, options))
-        memory = stack.enter_context(_open(file, _scope(options), encoder=options["encoder"], writing=True))
+        memory = stack.enter_context(
+            open_memory(file, scope_of(options), encoder=options["encoder"], writing=True)
+        )
         tell_progress = stack.enter_context(building.progress(render.console(stderr=True)))
         picked = {name: options[name] for name in ("session", "source", "retry", "redo")}
         done = memory.build(backbone, **picked, progress=tell_progress)
@@ -174,7 +164,7 @@ def reembed(file: Path, encoder: str | None, as_json: bool) -> int:
 
     try:
         with (
-            _open_silently(file, encoder=encoder) as memory,
+            open_silently(file, encoder=encoder) as memory,
             reembedding.progress(render.console(stderr=True)) as tell_progress,
         ):
             done = memory.reembed(progress=tell_progress)
@@ -207,9 +197,9 @@ def recall(file: Path, question: str, explain: bool, as_json: bool, **options: A
     from memdb.serve import plain, render
 
     channels = options["channels"]
-    with _open(file, _scope(options), encoder=options["encoder"]) as memory:
+    with open_memory(file, scope_of(options), encoder=options["encoder"]) as memory:
         found = memory.recall(
-            _stdin_text() if question == "-" else question,
+            stdin_text() if question == "-" else question,
             options["k"],
             at=options["at"],
             as_of=options["as_of"],
@@ -233,6 +223,13 @@ def recall(file: Path, question: str, explain: bool, as_json: bool, **options: A
 @click.option("--graph", type=PATH, metavar="FOLDER", help="Graph encoder of the model.")
 @click.option("--text-only", is_flag=True, help="Leave the graph token out.")
 @click.option(
+    "--method",
+    type=click.Choice(["qgmem", "defermem", "both"]),
+    default="qgmem",
+    show_default=True,
+    help="What the answer rests on: the working memory, distilled raw history, or both.",
+)
+@click.option(
     "--budget", default=settings.CONTEXT_TOKENS, show_default=True, metavar="N", help="Tokens of memory."
 )
 @click.option("-k", default=settings.TOP_K, show_default=True, help="How many pieces of evidence at most.")
@@ -252,14 +249,19 @@ def ask(file: Path, question: str, llm: str | None, as_json: bool, **options: An
     """
     from memdb.serve import asking, render
 
-    _require_model(llm, options, ("base_url", "threads", "context", "graph", "text_only"))
-    text = _stdin_text() if question == "-" else question
-    how = {name: options[name] for name in ("k", "at", "as_of")} | {"budget_tokens": options["budget"]}
+    require_model(llm, options, ("base_url", "threads", "context", "graph", "text_only"))
+    text = stdin_text() if question == "-" else question
+    how = {name: options[name] for name in ("method", "k", "at", "as_of")}
+    how |= {"budget_tokens": options["budget"]}
     how |= {"graph_mode": "text"} if options["text_only"] else {}
     with (
         asking.backbone(llm, options) as model,
-        _open(
-            file, _scope(options), encoder=options["encoder"], backbone=model, graph_encoder=options["graph"]
+        open_memory(
+            file,
+            scope_of(options),
+            encoder=options["encoder"],
+            backbone=model,
+            graph_encoder=options["graph"],
         ) as memory,
     ):
         if as_json:
@@ -287,9 +289,9 @@ def context(file: Path, question: str, budget: int, **options: Any) -> None:
     """
     from memdb.serve import plain, render
 
-    with _open(file, _scope(options), encoder=options["encoder"]) as memory:
+    with open_memory(file, scope_of(options), encoder=options["encoder"]) as memory:
         text = memory.context(
-            _stdin_text() if question == "-" else question,
+            stdin_text() if question == "-" else question,
             budget,
             k=options["k"],
             at=options["at"],
@@ -317,11 +319,11 @@ def trace(file: Path, relation: str, as_of: str | None, update: bool, as_json: b
     """
     from memdb.serve import plain, render
 
-    scope = _scope(options)
+    scope = scope_of(options)
     if update:
-        with _open(file, scope, encoder=options["encoder"], writing=True) as memory:
+        with open_memory(file, scope, encoder=options["encoder"], writing=True) as memory:
             memory.update_traces()
-    with _open(file, scope, encoder=options["encoder"]) as memory:
+    with open_memory(file, scope, encoder=options["encoder"]) as memory:
         found = memory.trace(relation, as_of=as_of)
     if as_json:
         render.stdout_text(plain.as_json(found))
@@ -346,18 +348,18 @@ def show(file: Path, session: str | None, source: str, windows: bool, as_json: b
     """
     from memdb.serve import plain, render
 
-    with _open_without_model(file) as memory:
+    with open_without_model(file) as memory:
         if windows:
-            found = memory.windows(session, source=source, scope=_scope(options))
+            found = memory.windows(session, source=source, scope=scope_of(options))
             if as_json:
                 render.stdout_text(plain.as_json(found))
             else:
                 render.windows(render.console(), found)
             return
         if session is None:
-            _overview(memory, _scope(options), as_json)
+            _overview(memory, scope_of(options), as_json)
             return
-        messages = memory.messages(session, source=source, scope=_scope(options))
+        messages = memory.messages(session, source=source, scope=scope_of(options))
     if as_json:
         render.stdout_text(plain.as_json(messages))
     else:
@@ -369,7 +371,7 @@ def _overview(memory: Memory, scope: Scope | str, as_json: bool) -> None:
 
     about = memory.about()
     everything, listed = memory.sessions(), memory.sessions(scope=scope)
-    path, scopes = str(memory.path), _messages_by_scope(everything)
+    path, scopes = str(memory.path), _messages_byscope_of(everything)
     if not as_json:
         render.overview(render.console(), path, render.facts(about), scopes, listed)
         return
@@ -377,7 +379,7 @@ def _overview(memory: Memory, scope: Scope | str, as_json: bool) -> None:
     render.stdout_text(plain.as_json({"path": path, "about": about, "scopes": whose, "sessions": listed}))
 
 
-def _messages_by_scope(sessions: Iterable[Session]) -> dict[Scope, tuple[int, int]]:
+def _messages_byscope_of(sessions: Iterable[Session]) -> dict[Scope, tuple[int, int]]:
     """How many sessions and messages each scope has."""
     found: dict[Scope, tuple[int, int]] = {}
     for session in sessions:
@@ -394,7 +396,7 @@ def verify(file: Path, as_json: bool) -> int:
     from memdb.serve import plain, render
 
     try:
-        with _open_without_model(file) as memory:
+        with open_without_model(file) as memory:
             found = memory.verify()
     except Damaged as error:
         found = Verification(counts={}, problems=(Problem("open", error.message),))
@@ -405,87 +407,9 @@ def verify(file: Path, as_json: bool) -> int:
     return 0 if found.ok else PROBLEMS
 
 
-@commands.command(short_help="Measure memdb on data of yours.")
-@click.argument("name")
-@click.option("--data", type=PATH, envvar="MEMDB_DATA", show_envvar=True, help="Its data.")
-@click.option("--out", type=PATH, metavar="FILE", help="Results file that the run is added to.")
-@click.option("--plot", type=PATH, metavar="FILE", help="Picture to write: png, svg or pdf.")
-@click.option("--limit", type=int, metavar="N", help="Ask the first N questions alone.")
-@click.option(
-    "--channels", multiple=True, metavar="A,B", help="One more column: these channels alone. Repeatable."
-)
-@click.option("--keep", type=PATH, metavar="DIR", help="Keep the memory files, use those there.")
-@click.option("--ablate", is_flag=True, help="More columns: memdb with a part less in each.")
-@click.option("--depths", metavar="A,B", help="More columns: so many candidates reranked: 0,20,50,100.")
-@click.option("--sizes", metavar="A,B", help="Of a benchmark in several sizes, these alone: 6k,32k.")
-@click.option(
-    "--haystack", type=int, metavar="N", help="Of longmemeval: ask among N sessions of other questions."
-)
-@click.option("--answers", is_flag=True, help="Answer the questions too, without a model, and with --llm.")
-@click.option("--llm", metavar="MODEL", help="With --answers: a GGUF file or openai:NAME that answers.")
-@click.option("--graph", metavar="FOLDER", help="With --llm: the graph encoder whose token it reads too.")
-@click.option("--judge", metavar="MODEL", help="With --answers: a GGUF file or openai:NAME that judges them.")
-@click.option("--judgings", type=int, metavar="N", help="Times each answer is judged: 10, of a GGUF file 1.")
-@click.option("--json", is_flag=True, help="Print the report as JSON.")
-def bench(name: str, data: Path | None, **options: Any) -> int:
-    """Run the benchmark NAME on data of yours, and print its tables.
-
-    NAME is locomo, longmemeval, factconsolidation, beam, or talks, which comes with its data.
-    """
-    from memdb.serve.benching import find_bench
-
-    return find_bench()(name, data, **options)
-
-
-def _scope(options: dict[str, Any]) -> Scope | str:
-    scope = Scope(options["user"], options["agent"], options["run"])
-    if not options.get("everyone"):
-        return scope
-    if scope != Scope():
-        raise click.UsageError("--everyone leaves no room for --user, --agent or --run")
-    return "*"
-
-
-def _require_model(llm: str | None, options: dict[str, Any], names: Iterable[str]) -> None:
-    """Raises UsageError for options of a model where none is named."""
-    if llm is None and (alone := [name for name in names if options[name]]):
-        raise click.UsageError(f"--{alone[0].replace('_', '-')} is for a model: name one with --llm")
-
-
-def _open(
-    file: Path, scope: Scope | str, *, writing: bool = False, create: bool = False, **models: Any
-) -> Memory:
-    from memdb import opening
-
-    return opening.open(file, scope=scope, read_only=not writing, create=create, **models)
-
-
-def _open_without_model(file: Path) -> Memory:
-    """Everyone's memory, for what needs no model: a stand-in loads at once, and cannot be damaged."""
-    from memdb.models.fakes import HashEncoder
-
-    return _open_silently(file, encoder=HashEncoder(), read_only=True)
-
-
-def _open_silently(file: Path, **options: Any) -> Memory:
-    """Everyone's memory, whoever made its vectors."""
-    from memdb import opening
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemdbWarning)
-        return opening.open(file, scope="*", create=False, **options)
-
-
-def _stdin_text() -> str:
-    """Standard input as UTF-8, or else as the console has it; no more of it than a question may be long."""
-    from memdb.serve.input import STDIN_NAME, readable
-
-    with readable(STDIN_NAME, hint="pipe the question in, or give it as an argument"):
-        data = sys.stdin.buffer.read(4 * settings.MAX_QUESTION_CHARS + 4)
-    try:
-        return data.decode("utf-8-sig").rstrip("\r\n")
-    except UnicodeDecodeError:
-        return data.decode(sys.stdin.encoding, "replace").rstrip("\r\n")
+commands.add_command(history)
+commands.add_command(calibrate)
+commands.add_command(bench)
 
 
 def main() -> None:

@@ -13,7 +13,9 @@ from memdb import settings
 from memdb.records import (
     About,
     Added,
+    Calibrated,
     Evidence,
+    History,
     Interval,
     Message,
     Query,
@@ -226,3 +228,33 @@ def facts(about: About) -> list[str]:
         f"encoder {about.encoder_name}, {about.encoder_dimension} components, sha256 {about.encoder_sha256}",
         f"rows: {counts}",
     ]
+
+
+def remembered(out: Console, found: History) -> None:
+    """The raw history around a question, a segment after the other."""
+    for segment in found.segments:
+        first = segment.utterances[0]
+        head = Text(line(first.session), "dim")
+        if first.message.said_at:
+            head.append(f", {line(str(first.message.said_at))}", "dim")
+        out.print(head.append(" (linked)" if segment.linked else "", "dim"))
+        for one in segment.utterances:
+            text = Text(f"{one.rank or '':>5} ", "dim").append(line(one.message.speaker), "cyan")
+            out.print(text.append(f": {line(told_by(one.message))}"))
+    told = f"{many(len(found.utterances), 'message')}, about {many(found.tokens, 'token')}"
+    out.print(Text(f"{told}; more were left out" if found.truncated else told, "dim"))
+
+
+def told_by(message: Message) -> str:
+    """What a message says, with the caption of its image."""
+    return f"{message.content} [image: {message.image_caption}]" if message.image_caption else message.content
+
+
+def calibrated(out: Console, found: Calibrated) -> None:
+    """What a calibration found, in a line."""
+    told = (
+        f"segments end below {found.threshold:.2f} and are linked from {found.link_threshold:.2f} on: "
+        f"{many(found.messages, 'message')} in {many(found.segments, 'segment')}, about "
+        f"{many(found.tokens, 'token')} around one"
+    )
+    out.print(Text(told))

@@ -1,7 +1,7 @@
 """What a graph token tells a served model: made-up worlds that were not trained on, asked through llama.cpp.
 
-Each question is asked with its own graph's token, without one, and with another world's. Only the first can
-be right more often than by chance, one in OPTIONS, if the token carries what the text does not.
+Each question is asked with its own graph's token, without one, and with another world's. Where the text does
+not hold the answer only the first can be right more often than by chance, one in OPTIONS.
 
     python -m memdb.train.graph_trial --backbone GGUF --graph-encoder FOLDER [--count 100] [--wording 0 1]
 """
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb import settings
+from memdb.errors import ModelError
 from memdb.generate.answer_prompt import ANSWER_SCHEMA, answer_turns
 from memdb.generate.local_graph import edge_array
 from memdb.generate.reply import read_reply
@@ -42,8 +43,9 @@ class Tried(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the answer is the world's, but for case and marks around it."""
-        return fold(self.answer).strip(" .") == fold(self.world.answer)
+        """Whether the answer names the right one of the question's options, and no other."""
+        said = fold(self.answer)
+        return [option for option in self.world.options if fold(option) in said] == [self.world.answer]
 
 
 def tried(
@@ -64,7 +66,11 @@ def tried(
             reply = backbone.complete(
                 turns, max_tokens=settings.ANSWER_TOKENS, schema=ANSWER_SCHEMA, soft=soft
             )
-            found.append(Tried(world, token, read_reply(reply).answer))
+            try:
+                answer = read_reply(reply).answer
+            except ModelError:  # it went on about its reason until there was no room
+                answer = ""
+            found.append(Tried(world, token, answer))
     return found
 
 
@@ -77,11 +83,12 @@ def row(example: Example, graph_encoder: GraphEncoder, encoder: Encoder) -> NDAr
 
 
 STRATA: Final[dict[str, Callable[[World], bool]]] = {
-    "all": lambda world: True,
-    "one relation": lambda world: world.hops == 1,
-    "two relations": lambda world: world.hops == 2,
-    "one holder": lambda world: not world.contested,
-    "two holders": lambda world: world.contested,
+    "in the graph alone": lambda world: not world.told,
+    "one relation": lambda world: not world.told and world.hops == 1,
+    "two relations": lambda world: not world.told and world.hops == 2,
+    "one holder": lambda world: not world.told and not world.contested,
+    "two holders": lambda world: not world.told and world.contested,
+    "told in the text too": lambda world: world.told,
 }
 
 

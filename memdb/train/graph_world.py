@@ -1,8 +1,9 @@
 """Small made-up worlds for the graph token: graphs whose answer the text does not hold.
 
 A question has one right answer among four, which it names itself. The text shows only the names of the
-relations, so that what is right can be read from the graph alone. In a share of the worlds other answers
-stand in the graph too, with other people or by other relations; in the rest the right one is the only one.
+relations, so that what is right can be read from the graph alone; in a share of the worlds it tells the facts
+themselves, so that a token learns to stand beside a text. In another share other answers stand in the graph
+too, with other people or by other relations; in the rest the right one is the only one.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from memdb.train.names import FIRST_NAMES
 LEAST_FACTS: Final = 3
 MOST_FACTS: Final = 10
 OPTIONS: Final = 4
-NO_REASON: Final = "…"  # what the prompt shows for a reason: what a reason would say, the graph holds
+REASON: Final = "graph"  # the same everywhere: a reason that tells the path is most of what there is to learn
 CONTESTED: Final = 0.25  # share of worlds with other values of the answer's kind
+TOLD: Final = 0.25  # share of worlds whose text tells the facts
 TRAINED_WORDINGS: Final = 2  # the first of each question; the rest are for the test alone
 HELD_OUT_SHARE: Final = 5  # one in so many pairs of a person and an answer is never asked in training
 
@@ -76,7 +78,9 @@ ASKED: Final = (
 
 
 class World(NamedTuple):
-    """An example that asks over `hops` relations, `contested` where something else is in a city too."""
+    """An example that asks over `hops` relations: `contested` where something else is in a city too, `told`
+    where the text holds the answer.
+    """
 
     example: Example
     person: str
@@ -84,6 +88,7 @@ class World(NamedTuple):
     options: tuple[str, ...]
     hops: int
     contested: bool
+    told: bool
 
 
 def worlds(
@@ -120,17 +125,23 @@ def _world(draw: random.Random, wordings: Sequence[int], case: str) -> tuple[Wor
     options = [answer, *chosen, *draw.sample(fill, OPTIONS - 1 - len(chosen))]
     draw.shuffle(options)
     draw.shuffle(facts)
-    shown = list(dict.fromkeys(fact.predicate for fact in facts))
+    told = draw.random() < TOLD
+    shown = list(
+        dict.fromkeys(
+            "; ".join((fact.subject, fact.predicate, fact.object)) if told else fact.predicate
+            for fact in facts
+        )
+    )
     wording = asked.wordings[draw.choice(wordings)].format(person)
     example = Example(
         case=case,
         question=f"{wording} {', '.join(options[:-1])} or {options[-1]}?",
-        memory="\n".join([OPENING, "Facts:", *(f"F{n}: {name}" for n, name in enumerate(shown, 1)), CLOSING]),
+        memory="\n".join([OPENING, "Facts:", *(f"F{n}: {line}" for n, line in enumerate(shown, 1)), CLOSING]),
         graph=graph,
-        target=target(NO_REASON, answer),
+        target=target(REASON, answer),
     )
     held = sum(map(ord, person + answer)) % HELD_OUT_SHARE == 0
-    return World(example, person, answer, tuple(options), len(asked.path), contested), held
+    return World(example, person, answer, tuple(options), len(asked.path), contested, told), held
 
 
 def _others(

@@ -20,12 +20,12 @@ import memdb
 from benchmarks.quality import plot, report, run
 from benchmarks.quality.columns import ABLATIONS, Column, columns, depth_of, parse_depths
 from benchmarks.quality.data import Conversation, Question
-from benchmarks.quality.encoding import RememberingReranker
 from benchmarks.quality.errors import BenchmarkError
 from benchmarks.quality.report import Report
 from benchmarks.quality.retrievers import BASELINES, DEPTH, Baseline, Prepared, Recall
 from memdb.models.fakes import OverlapReranker
 from memdb.models.ports import Reranker
+from memdb.models.remembering import RememberingReranker
 from memdb.records import Query
 
 

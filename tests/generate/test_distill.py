@@ -84,8 +84,10 @@ def test_what_answers_is_among_what_rules_tell(
 
 def test_at_most_so_many_of_at_least_such_relevance() -> None:
     asked = history(WHERE, CANOE, TALK)
-    numbers = [len(ExtractiveDistiller(None, most, -10.0).distil(asked, None).useful) for most in range(5)]
-    assert numbers == [0, 1, 2, 3, 4]
+    any_of = [ExtractiveDistiller(None, most, -10.0, within=20.0) for most in range(5)]
+    assert [len(one.distil(asked, None).useful) for one in any_of] == [0, 1, 2, 3, 4]
+    near = ExtractiveDistiller(None, 4, -10.0, within=4.0).distil(asked, None).useful
+    assert len(near) == 3  # the fourth is 5.3 less relevant than the best
     assert ExtractiveDistiller(None, least=10.0).distil(asked, None) == Distillation()
     (best,) = ExtractiveDistiller(None, 1, -10.0).distil(asked, None).useful
     assert best == CANOE.utterances[1]

@@ -42,6 +42,8 @@ def test_options_reach_the_benchmark(cli, monkeypatch):
         "openai:j",
         "--judgings",
         "3",
+        "--defermem",
+        "--grid",
     ]
     channels = ["--channels", "unit_dense", "--channels", "message_dense,message_lexical"]
     assert cli("bench", "locomo", "--data", "d", *options, *channels).exit_code == 0
@@ -60,6 +62,8 @@ def test_options_reach_the_benchmark(cli, monkeypatch):
         "graph": "g",
         "judge": "openai:j",
         "judgings": 3,
+        "defermem": True,
+        "grid": True,
         "channels": ("unit_dense", "message_dense,message_lexical"),
     }
     assert seen == [(("locomo", Path("d")), expected)]

@@ -39,6 +39,8 @@ def test_every_command_is_on_the_page(cli):
         "trace",
         "show",
         "verify",
+        "history",
+        "calibrate",
         "bench",
     ]
     assert set(found) == {"", *commands.commands}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import islice
 
 import pytest
@@ -44,16 +45,25 @@ def test_the_answer_is_at_the_end_of_the_path() -> None:
         assert world.answer in held
 
 
+def _facts(world: World) -> set[str]:
+    return {line.partition(": ")[2] for line in world.example.memory.splitlines() if re.match(r"F\d", line)}
+
+
 def test_the_text_tells_neither_who_nor_what() -> None:
     values = {value for kind in VALUES.values() for value in kind}
     for world in SOME:
-        words = set(world.example.memory.replace("\n", " ").split())
-        assert not words & values
-        assert world.person not in words
-        assert set(world.example.graph.relations) == {
-            line.partition(": ")[2] for line in world.example.memory.splitlines() if line.startswith("F")
-            and line[1].isdigit()
-        }  # fmt: skip
+        if not world.told:
+            words = set(world.example.memory.replace("\n", " ").split())
+            assert not words & values
+            assert world.person not in words
+            assert set(world.example.graph.relations) == _facts(world)
+
+
+def test_the_text_of_a_share_of_worlds_tells_the_facts() -> None:
+    told = [world for world in SOME if world.told]
+    assert len(SOME) / 8 < len(told) < len(SOME) / 2
+    for world in told:
+        assert _facts(world) == {"; ".join(edge) for edge in _edges(world)}
 
 
 def test_the_question_names_the_answer_among_four() -> None:
@@ -101,14 +111,17 @@ def test_only_the_chosen_wordings_are_used() -> None:
 
 
 def test_a_trial_asks_with_its_own_token_without_one_and_with_anothers() -> None:
-    some, encoder = KEPT[:6], HashEncoder(32)
+    some, encoder = [world for world in KEPT if not world.told][:6], HashEncoder(32)
     graph_encoder = HashGraphEncoder(32, 16)
     replies = []
     for number, world in enumerate(some):
-        for told in (f"{world.answer.upper()}.", "nothing", some[number - 5].answer):
+        every = " or ".join(world.options)  # names the right one among others
+        for told in (f"In {world.answer.upper()}.", every, some[number - 5].answer):
             replies.append(json.dumps({"reasoning_path": "", "answer": told}))
     backbone = ScriptedEmbeddingBackbone(replies, embedding_width=16)
-    told = graph_trial.accuracies(graph_trial.tried(some, backbone, graph_encoder, encoder))["all"]
+    told = graph_trial.accuracies(graph_trial.tried(some, backbone, graph_encoder, encoder))[
+        "in the graph alone"
+    ]
     same = sum(some[n].answer == some[n - 5].answer for n in range(6)) / 6
     assert told["own"] == [1.0, *(round(bound, 3) for bound in wilson(6, 6)), 6]
     assert told["none"][0] == 0.0
@@ -120,6 +133,12 @@ def test_a_trial_asks_with_its_own_token_without_one_and_with_anothers() -> None
     assert backbone.calls[0].turns == tuple(turns)
     assert backbone.calls[0].soft is not None
     assert (backbone.calls[0].soft.turn, backbone.calls[0].soft.at) == place
+
+
+def test_a_reply_without_an_answer_is_no_right_one() -> None:
+    backbone = ScriptedEmbeddingBackbone(['{"reasoning_path": "' + "on " * 400] * 6, embedding_width=16)
+    some = graph_trial.tried(KEPT[:2], backbone, HashGraphEncoder(32, 16), HashEncoder(32))
+    assert [(one.answer, one.right) for one in some] == [("", False)] * 6
 
 
 def test_wilsons_interval_by_hand() -> None:
