@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
 from memdb import errors, settings
 from memdb.construct.admit import scope_of
 from memdb.construct.plan import Vectors, vectors_of_another
-from memdb.generate.distill import Distiller, ModelDistiller
+from memdb.generate.distill import Distiller
+from memdb.generate.distiller import OwnDistiller, as_distiller
 from memdb.memory import Memory
 from memdb.models.ports import Backbone, EmbeddingBackbone, Encoder, GraphEncoder, Reranker
 from memdb.models.registry import late_reranker, load_encoder, load_graph_encoder
@@ -28,7 +30,7 @@ def open(
     backbone: Backbone | None = None,
     reranker: Reranker | str | Path | None = None,
     graph_encoder: GraphEncoder | str | Path | None = None,
-    distiller: Distiller | Backbone | None = None,
+    distiller: Distiller | Backbone | str | Path | None = None,
     busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
 ) -> Memory:
     """Open a memory file, and make it if there is none.
@@ -41,8 +43,9 @@ def open(
     one (`load_reranker`); by default the embedded one. "late-interaction" compares with the encoder's token
     vectors, "linear" weighs the channels' scores. `graph_encoder`, or the name or folder of one, makes the
     graph token that the backbone reads in front of the text (`Memory.ask`). `distiller` tells what of the raw
-    history helps (`Memory.ask` by "defermem"): a language model that was trained for it, or a
-    `memdb.generate.distill.Distiller`; by default rules do.
+    history helps (`Memory.ask` by "defermem"): a language model that was trained for it; the folder or GGUF
+    file of one, which is closed with the memory; or a `memdb.generate.distill.Distiller`. By default rules
+    do.
 
     Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
     `ModelDamaged`, `InputError` for a graph encoder that was not trained for the backbone and the encoder.
@@ -51,17 +54,19 @@ def open(
     own = Scope() if scope is None else scope_of(scope)
     late = late_reranker(reranker, chosen)
     graphs = _graph_encoder(graph_encoder, backbone, chosen)
-    database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
-    try:
+    told = as_distiller(distiller)
+    with ExitStack() as held:
+        if isinstance(told, OwnDistiller) and told is not distiller:
+            held.callback(told.close)
+        database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
+        held.callback(database.close)
         made = schema.prepare(database, schema.made_by(chosen))
-    except BaseException:
-        database.close()
-        raise
-    usable = (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension)
-    if not usable:
-        warnings.warn(vectors_of_another(database.path, made, chosen), errors.MemdbWarning, stacklevel=2)
-    told = ModelDistiller(distiller) if isinstance(distiller, Backbone) else distiller
-    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late, graphs, told)
+        usable = (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension)
+        if not usable:
+            told_of = vectors_of_another(database.path, made, chosen)
+            warnings.warn(told_of, errors.MemdbWarning, stacklevel=2)
+        closing = held.pop_all()
+    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late, graphs, told, closing.close)
 
 
 def _graph_encoder(
