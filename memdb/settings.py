@@ -113,6 +113,14 @@ DISTILL_TOKENS: Final = 4_096  # longest reply of a distiller, a third of its co
 # Room in such a reply for each message that may be chosen, so that one that repeats itself still ends.
 DISTILLED_TOKENS: Final = MAX_INFO_CHARS // 2 + 40
 
+# --- Rewards of a distiller (DeferMem gives no numbers; ours)
+LEAST_ANSWER_F1: Final = 0.5  # of the words of an answer and of its reference, to be correct without a model
+JUDGE_TRIES: Final = 3  # of a judgement: what cannot be read twice more is asked for again, then failed
+JUDGE_CONTEXT_MESSAGES: Final = 8  # before a message that a judge of its evidence is shown
+JUDGE_ANSWER_TOKENS: Final = 192  # longest judgement of an answer
+JUDGE_ENTRY_TOKENS: Final = 160  # of a judgement of entries, for each of them
+JUDGE_REASON_CHARS: Final = 200  # longest reason
+
 # --- The file (ours)
 BUSY_TIMEOUT_MS: Final = 10_000  # how long a writer waits for another
 CACHE_KIB: Final = 64 * 1024  # page cache of the writer

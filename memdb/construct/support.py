@@ -24,7 +24,7 @@ from memdb.language.verbs import FORMS
 from memdb.language.words import EMPTY, word_set
 from memdb.records import Instant, Interval, Triple
 
-_NUMBERS: Final = {
+NUMBERS: Final = {
     word: str(number)
     for number, word in enumerate(
         "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
@@ -82,8 +82,8 @@ class Support:
         for term in document_terms(text).split():
             self._said.update((term, stem(term)))
             self._words.add(term)
-            if term in _NUMBERS:
-                self._said.add(_NUMBERS[term])
+            if term in NUMBERS:
+                self._said.add(NUMBERS[term])
 
     def say_on(self, text: str, instant: Instant | None) -> None:
         """Count a text as said at a time: its expressions of time stand for the days they mean."""
@@ -154,7 +154,7 @@ class Support:
             for term in dict.fromkeys(terms)
             if term not in self._said
             and stem(term) not in self._said
-            and _NUMBERS.get(term, term) not in self._said
+            and NUMBERS.get(term, term) not in self._said
         ]
 
     def turns_round(self, fact_text: str, triple: Triple) -> bool:

@@ -67,6 +67,15 @@ def parse_action(text: str) -> Action | None:
     return Action(tuple(id for (id,) in useful), tuple((id, info) for id, info in evidence))
 
 
+def action_text(action: Action) -> str:
+    """An action as a distiller writes it: `parse_action` reads it again. Blanks stand as in the prompt."""
+    document = {
+        USEFUL: [{_ID: id} for id in action.useful],
+        EVIDENCE: [{_ID: id, _INFO: info} for id, info in action.evidence],
+    }
+    return json.dumps(document, ensure_ascii=False)
+
+
 def is_json(text: str) -> bool:
     """Whether a reply is a JSON document at all: the first half of the reward r0."""
     return _document(text) is not _NO_DOCUMENT

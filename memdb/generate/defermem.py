@@ -8,6 +8,7 @@ both is one piece of evidence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -18,7 +19,7 @@ from memdb.activate.recall import Reader, Wish, recall
 from memdb.generate.distill import Distillation, Distiller, ExtractiveDistiller
 from memdb.generate.respond import Asking, Clock, Generator, OnAnswer, respond
 from memdb.models.remembering import RememberingReranker
-from memdb.records import Answer, Distilled, Evidence, Tokens, WorkingMemory
+from memdb.records import Answer, Distilled, Evidence, Query, Tokens, WorkingMemory
 
 
 def ask(
@@ -29,11 +30,19 @@ def ask(
     with clock.step("recall"):
         answerable = recall(reader, asking.query, wish._replace(k=1)).answerable
     found = _distilled(reader, generator, asking, wish, clock)
-    pieces = found.evidence if generator.backbone else sorted(found.evidence, key=_place)
-    evidence = [_evidence(rank, one) for rank, one in enumerate(pieces, 1)]
-    memory = WorkingMemory(query=asking.query, evidence=tuple(evidence), answerable=answerable)
+    memory = as_memory(asking.query, found.evidence, by_rank=generator.backbone is None)
+    memory = msgspec.structs.replace(memory, answerable=answerable)
     answer = respond(reader, generator, asking, memory, clock, on_answer)
     return _told(answer, found, method="defermem")
+
+
+def as_memory(query: Query, distilled: Sequence[Distilled], *, by_rank: bool) -> WorkingMemory:
+    """Distilled evidence as a working memory: in its own order, that of time, for a model to read, or by the
+    place at which each message was found.
+    """
+    pieces = sorted(distilled, key=_place) if by_rank else distilled
+    evidence = tuple(_evidence(rank, one) for rank, one in enumerate(pieces, 1))
+    return WorkingMemory(query=query, evidence=evidence)
 
 
 def ask_both(

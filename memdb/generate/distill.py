@@ -103,7 +103,7 @@ class ExtractiveDistiller:
         useful = chosen(history, self._reranker, self._bounds)
         evidence, told = list[Distilled](), list[Utterance]()
         for one, segment in _with_segments(history, useful):
-            info = statement(one, segment, _speakers(history, one), history.query.text)
+            info = statement(one, segment, speakers_in(history, one), history.query.text)
             if info:
                 evidence.append(Distilled(info=info, utterance=one))
                 told.append(one)
@@ -160,10 +160,11 @@ def from_reply(reply: Completion, history: History, messages: dict[str, Utteranc
     if action is None:
         reason = CUT_OFF if reply.finish == "length" else INVALID
         return Distillation(valid=False, rejected={reason: 1}, tokens=tokens)
-    return msgspec.structs.replace(_of_action(action, history, messages), tokens=tokens)
+    return msgspec.structs.replace(from_action(action, history, messages), tokens=tokens)
 
 
-def _of_action(action: Action, history: History, messages: dict[str, Utterance]) -> Distillation:
+def from_action(action: Action, history: History, messages: dict[str, Utterance]) -> Distillation:
+    """What of an action is used, and why the rest is not; `messages` as in `from_reply`."""
     rejected = Counter[str]()
     useful = _known(((id, "") for id in action.useful), messages, rejected)
     told = _known(action.evidence, messages, rejected)
@@ -178,7 +179,7 @@ def _of_action(action: Action, history: History, messages: dict[str, Utterance])
         if not document_terms(info):
             rejected[EMPTY] += 1
             continue
-        kept = faithful(info, one, by_id[id], _speakers(history, one))
+        kept = faithful(info, one, by_id[id], speakers_in(history, one))
         rejected[UNFAITHFUL] += not kept
         evidence.append(Distilled(info=info, utterance=one, faithful=kept))
     return Distillation(
@@ -214,7 +215,7 @@ def _with_segments(history: History, useful: Iterable[int]) -> list[tuple[Uttera
     return [(messages[number], segments[number]) for number in sorted(useful)]
 
 
-def _speakers(history: History, utterance: Utterance) -> tuple[str, ...]:
+def speakers_in(history: History, utterance: Utterance) -> tuple[str, ...]:
     """Who speaks in the session of a message, as far as the history shows it."""
     return tuple(
         dict.fromkeys(

@@ -32,7 +32,7 @@ def distill_turns(history: History, question_time: str | None, style: Style = "d
     """The prompt for a history, quoted as data, a message on each line: its segments as JSON, in the brief
     style as lines of text with a blank line between segments.
     """
-    ids = {f"m{number}": one for number, one in enumerate(history.utterances, 1)}
+    ids = compact_ids(history)
     lines = iter(rendered(one, id, style) for id, one in ids.items())
     segments = [[next(lines) for _ in segment.utterances] for segment in history.segments]
     told = prompt(style)
@@ -42,6 +42,11 @@ def distill_turns(history: History, question_time: str | None, style: Style = "d
         question_time=quoted(question_time) or NO_TIME,
     )
     return Asked([Turn("system", told.system), Turn("user", filled)], ids)
+
+
+def compact_ids(history: History) -> dict[str, Utterance]:
+    """What the ids of a prompt, m1, m2, …, stand for, in the order of time."""
+    return {f"m{number}": one for number, one in enumerate(history.utterances, 1)}
 
 
 def _as_json(segments: Sequence[Sequence[str]]) -> str:

@@ -37,22 +37,33 @@ _MOST_REPLY_WORDS: Final = 8  # of a sentence that may be a reply without a verb
 _MOST_CONTEXT_CHARS: Final = 200  # of what was said before, which is there for its names alone
 
 
-def statement(utterance: Utterance, segment: Segment, speakers: Sequence[str], question: str) -> str:
+def statement(
+    utterance: Utterance,
+    segment: Segment,
+    speakers: Sequence[str],
+    question: str,
+    most_chars: int = settings.MAX_STATEMENT_CHARS,
+) -> str:
     """What a message says, as one faithful statement; empty when it says no word.
 
     `speakers` are those of the session: between two, "you" is the other one. Of a message longer than
-    settings.MAX_STATEMENT_CHARS the sentences that say most of the question are told. The picture it came
-    with stands at the end, as `[image: …]`.
+    `most_chars` the sentences that say most of the question are told. The picture it came with stands at the
+    end, as `[image: …]`, and comes on top.
     """
     names = tuple(dict.fromkeys(cleaned(name) for name in speakers))
     support = said_by(utterance, segment, names)
-    for told in (_told(utterance, segment, names, question), _as_said(utterance.message, question)):
+    for told in (
+        _told(utterance, segment, names, question, most_chars),
+        _as_said(utterance.message, question, most_chars),
+    ):
         if document_terms(told) and not support.lacking(told):
             return told
     return ""
 
 
-def _told(utterance: Utterance, segment: Segment, names: tuple[str, ...], question: str) -> str:
+def _told(
+    utterance: Utterance, segment: Segment, names: tuple[str, ...], question: str, most_chars: int
+) -> str:
     """The sentences of the message that state something, then its picture. Names are put into English."""
     messages = [_bare(one.message) for one in _up_to(utterance, segment)]
     message = messages[-1]
@@ -69,8 +80,8 @@ def _told(utterance: Utterance, segment: Segment, names: tuple[str, ...], questi
             claim = _resolved(with_subject(body, _words(body), cast, message), cast)
             told.append(before + (claim if before else claim[:1].upper() + claim[1:]))
     if not told:
-        return _as_said(utterance.message, question)
-    return " ".join([*_chosen(told, question, settings.MAX_STATEMENT_CHARS), *_image(utterance.message)])
+        return _as_said(utterance.message, question, most_chars)
+    return " ".join([*_chosen(told, question, most_chars), *_image(utterance.message)])
 
 
 def _resolved(sentence: str, cast: Cast) -> str:
@@ -153,14 +164,14 @@ def _bare(message: Message) -> Message:
     )
 
 
-def _as_said(message: Message, question: str) -> str:
+def _as_said(message: Message, question: str, most_chars: int) -> str:
     """The message in its own words, behind the speaker's name; empty when it has no word."""
     image = _image(message)
     if not document_terms(f"{message.content} {' '.join(image)}"):
         return ""
     spoken = [cleaned(message.content[start:end]) for start, end in sentences(message.content)]
     lines = [line for line in spoken if line] or [cleaned(message.content)]
-    said = _chosen([line for line in lines if line], question, settings.MAX_STATEMENT_CHARS)
+    said = _chosen([line for line in lines if line], question, most_chars)
     return " ".join([f"{display_name(cleaned(message.speaker))}:", *said, *image])
 
 

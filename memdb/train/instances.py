@@ -25,7 +25,7 @@ import msgspec
 
 from memdb.activate.working_memory import estimated_tokens
 from memdb.errors import InputError
-from memdb.generate.distill_prompt import clock_text, distill_turns
+from memdb.generate.distill_prompt import clock_text, compact_ids
 from memdb.records import History, Message, Moment, Query, Segment, Utterance
 from memdb.train import talks
 from memdb.train.graph_examples import SEED, dated, evidence_items, split
@@ -65,7 +65,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ids(self) -> dict[str, Utterance]:
         """The messages that the compact ids of the prompt stand for."""
-        return distill_turns(self.history, self.question_time).messages
+        return compact_ids(self.history)
 
 
 class Made(NamedTuple):
@@ -112,7 +112,7 @@ def instances(
             count_tokens=lambda text: count_tokens(text) + LINE_TOKENS,
         )
         time = None if at is None else clock_text(Message("", "", at))
-        gold = _gold(history, time, asked.evidence)
+        gold = _gold(history, asked.evidence)
         if gold is None:
             missed += 1
         elif gold and not asked.answer.strip():
@@ -123,12 +123,12 @@ def instances(
     return Made(tuple(made), missed, unjudged)
 
 
-def _gold(history: History, question_time: str | None, evidence: Sequence[str]) -> tuple[str, ...] | None:
+def _gold(history: History, evidence: Sequence[str]) -> tuple[str, ...] | None:
     """The compact ids of the evidence, None where one of it is not there."""
     wanted = set(evidence)
     found = [
         (compact, str(one.message.id))
-        for compact, one in distill_turns(history, question_time).messages.items()
+        for compact, one in compact_ids(history).items()
         if one.message.id in wanted
     ]
     names = [id for _, id in found]
