@@ -11,8 +11,10 @@ from memdb.generate.faithful import faithful
 from memdb.generate.rewrite import statement
 from memdb.language.terms import tokens
 from memdb.train import distill_world
+from memdb.train.anchors import anchor
 from memdb.train.distill_world import ATTRIBUTES, MESSAGES, PEOPLE, is_held_out, worlds
 from memdb.train.instances import Instance, read
+from memdb.train.rewards import RuleJudge
 
 SOME = list(islice(worlds("test"), 400))
 VALUE_OF = {value: name for name, kind in ATTRIBUTES.items() for value in kind.values}
@@ -88,6 +90,11 @@ def test_rules_can_tell_every_message_faithfully() -> None:
                 assert info.startswith(said.message.speaker), info
                 assert "I" not in info.split()
                 assert faithful(info, said, segment, speakers)
+
+
+def test_rules_make_an_anchor_of_full_reward_for_every_one() -> None:
+    judge = RuleJudge()
+    assert all(anchor(one, judge) is not None for one in SOME[:100])
 
 
 def test_a_pair_that_is_held_out_is_never_asked_for_in_training() -> None:
