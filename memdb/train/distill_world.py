@@ -13,7 +13,7 @@ import argparse
 import datetime as dt
 import random
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -83,18 +83,51 @@ class Told(NamedTuple):
     text: str
 
 
+class World(NamedTuple):
+    """A history, and what its messages tell, in their order."""
+
+    told: tuple[Told, ...]
+    segments: tuple[Segment, ...]
+
+    def instance(self, asked: Told, case: str, draw: random.Random) -> Instance:
+        """The world asked, some days later, for what somebody tells, or would have told."""
+        question = draw.choice(ATTRIBUTES[asked.attribute].asked).format(asked.person)
+        last = dt.date.fromisoformat(str(self.segments[-1].utterances[-1].message.said_at))
+        return Instance(
+            case=case,
+            history=History(query=Query(text=question), segments=self.segments),
+            question_time=(last + dt.timedelta(days=draw.randint(1, 20))).isoformat(),
+            gold=(f"m{self.told.index(asked) + 1}",) if asked in self.told else (),
+            answer=asked.value if asked in self.told else "",
+        )
+
+
 def worlds(seed: str, *, held_out: bool = False) -> Iterator[Instance]:
     """Instances without end, the same for the same seed. With `held_out`, those that ask for a pair of a
     person and a value that is never asked for in training; without, all others.
     """
     draw, number = random.Random(seed), 0
     while True:
-        person, attribute = draw.choice(PEOPLE), draw.choice(sorted(ATTRIBUTES))
-        asked = _told(draw, person, attribute)
-        made = _world(draw, asked, f"{seed}:{number}")
-        if is_held_out(person, asked.value) == held_out:
+        asked = _told(draw, draw.choice(PEOPLE), draw.choice(sorted(ATTRIBUTES)))
+        made = _world(draw, asked).instance(asked, f"{seed}:{number}", draw)
+        if is_held_out(asked.person, asked.value) == held_out:
             number += 1
             yield made
+
+
+def families(seed: str) -> Iterator[tuple[Instance, ...]]:
+    """Instances to train on without end, those of one history together: it is asked for what each message
+    tells, unless that is held out, and for one thing that nobody tells.
+    """
+    draw = random.Random(seed)
+    for number in count():
+        world = _world(draw, _told(draw, draw.choice(PEOPLE), draw.choice(sorted(ATTRIBUTES))))
+        known = {(one.person, one.attribute) for one in world.told}
+        speakers = sorted({one.person for one in world.told})
+        unknown = [(name, thing) for name in speakers for thing in ATTRIBUTES if (name, thing) not in known]
+        asked = [one for one in world.told if not is_held_out(one.person, one.value)]
+        asked.append(_told(draw, *draw.choice(unknown)))
+        yield tuple(world.instance(one, f"{seed}:{number}", draw) for one in asked)
 
 
 def is_held_out(person: str, value: str) -> bool:
@@ -102,21 +135,13 @@ def is_held_out(person: str, value: str) -> bool:
     return sum(map(ord, person + value)) % HELD_OUT_SHARE == 0
 
 
-def _world(draw: random.Random, asked: Told, case: str) -> Instance:
+def _world(draw: random.Random, asked: Told) -> World:
     answerable = draw.random() >= UNANSWERABLE
-    others = _others(draw, asked, MESSAGES - answerable)
-    told = [*others, asked] if answerable else others
+    told = _others(draw, asked, MESSAGES - answerable)
+    if answerable:
+        told.append(asked)
     draw.shuffle(told)
-    segments = _segments(draw, told)
-    question = draw.choice(ATTRIBUTES[asked.attribute].asked).format(asked.person)
-    last = str(segments[-1].utterances[-1].message.said_at)
-    return Instance(
-        case=case,
-        history=History(query=Query(text=question), segments=segments),
-        question_time=(dt.date.fromisoformat(last) + dt.timedelta(days=draw.randint(1, 20))).isoformat(),
-        gold=(f"m{told.index(asked) + 1}",) if answerable else (),
-        answer=asked.value if answerable else "",
-    )
+    return World(tuple(told), _segments(draw, told))
 
 
 def _others(draw: random.Random, asked: Told, count: int) -> list[Told]:

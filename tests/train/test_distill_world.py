@@ -12,7 +12,7 @@ from memdb.generate.rewrite import statement
 from memdb.language.terms import tokens
 from memdb.train import distill_world
 from memdb.train.anchors import anchor
-from memdb.train.distill_world import ATTRIBUTES, MESSAGES, PEOPLE, is_held_out, worlds
+from memdb.train.distill_world import ATTRIBUTES, MESSAGES, PEOPLE, families, is_held_out, worlds
 from memdb.train.instances import Instance, read
 from memdb.train.rewards import RuleJudge
 
@@ -105,6 +105,22 @@ def test_a_pair_that_is_held_out_is_never_asked_for_in_training() -> None:
     assert all(is_held_out(*pair) for pair in held)
     every = [(person, value) for person in PEOPLE for value in VALUE_OF]
     assert 0.1 < sum(is_held_out(*pair) for pair in every) / len(every) < 0.3
+
+
+def test_a_family_asks_one_history_for_all_it_tells_and_for_what_it_does_not() -> None:
+    for family in islice(families("test"), 50):
+        assert len({one.history.segments for one in family}) == 1
+        *answered, nothing = family
+        assert (nothing.gold, nothing.answer) == ((), "")
+        facts = told(nothing)
+        assert asked(nothing) not in [(speaker, name) for speaker, name, _ in facts]
+        assert asked(nothing)[0] in [speaker for speaker, _, _ in facts]
+        free = [
+            (f"m{place}", speaker, name, value)
+            for place, (speaker, name, value) in enumerate(facts, 1)
+            if not is_held_out(speaker, value if name != "city" else value.capitalize())
+        ]
+        assert [(one.gold[0], *asked(one), one.answer.lower()) for one in answered] == free
 
 
 def test_a_seed_gives_the_same_worlds_and_another_gives_others() -> None:
