@@ -115,6 +115,8 @@ DISTILLED_TOKENS: Final = MAX_INFO_CHARS // 2 + 40
 
 # --- Rewards of a distiller (DeferMem gives no numbers; ours)
 LEAST_ANSWER_F1: Final = 0.5  # of the words of an answer and of its reference, to be correct without a model
+LEAST_ANSWER_SHARE: Final = 0.6  # of a reference's words in evidence that answers, without a model (measured)
+LEAST_INFORMATION_SHARE: Final = 0.5  # of them in evidence that is not to blame for a wrong answer
 JUDGE_TRIES: Final = 3  # of a judgement: what cannot be read twice more is asked for again, then failed
 JUDGE_CONTEXT_MESSAGES: Final = 8  # before a message that a judge of its evidence is shown
 JUDGE_ANSWER_TOKENS: Final = 192  # longest judgement of an answer

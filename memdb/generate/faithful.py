@@ -23,6 +23,8 @@ from memdb.records import Instant, Interval, Message, Segment, Utterance
 
 # What the rules' own wording adds: "Asked «…», Ana said: …", "Ana's team is now …", "[image: …]".
 GLUE: Final = "asked said now image"
+# "I don't" is "Ana doesn't": function words, of which only the beginning is a term of its own.
+_NEGATED: Final = "isn aren wasn weren hasn haven doesn don"
 
 
 def faithful(info: str, utterance: Utterance, segment: Segment, speakers: Collection[str] = ()) -> bool:
@@ -54,7 +56,7 @@ def said_by(utterance: Utterance, segment: Segment, speakers: Collection[str] = 
         support.say(f"{cast.speaker} {cast.counterpart or ''}")
         if message is cited[-1][0]:
             _say_clock(support, message, instant)
-    support.say(" ".join([*names, GLUE]))
+    support.say(" ".join([*names, GLUE, _NEGATED]))
     return support
 
 

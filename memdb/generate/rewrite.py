@@ -69,12 +69,12 @@ def _told(
     message = messages[-1]
     cast = cast_of(message.speaker, message.role, names)
     told: list[str] = []
-    for number, (start, end) in enumerate(sentences(message.content)):
+    for start, end in sentences(message.content):
         said = message.content[start:end]
         if is_foreign(said):
             told.append(said)
             continue
-        before = "" if number else _before(said, messages, cast)
+        before = "" if told else _before(said, messages, cast, message.content[:start])
         body = said if before else _body(said, names)
         if body:
             claim = _resolved(with_subject(body, _words(body), cast, message), cast)
@@ -106,14 +106,17 @@ def _body(said: str, names: tuple[str, ...]) -> str:
     return body if words and states and not is_filler(body) else ""
 
 
-def _before(said: str, messages: Sequence[Message], cast: Cast) -> str:
-    """What the first sentence needs in front of it, if anything: the question that a short reply answers, or
-    what was said directly before, where it begins with "it" or "she".
+def _before(said: str, messages: Sequence[Message], cast: Cast, left_out: str) -> str:
+    """What the first sentence that is told needs in front of it, if anything: the question that a short reply
+    answers, or what was said directly before, where it begins with "it" or "she". `left_out` is what the
+    message says before it.
     """
     place = len(messages) - 1
     words = _words(without_lead_in(said))
     asked = question_before(messages, place)
     points_back = bool(words) and words[0].partition("'")[0] in _POINTS_BACK
+    if own := [left_out[start:end] for start, end in sentences(left_out) if _refers(left_out[start:end])]:
+        return f"{cast.speaker} said «{_short(own[-1])}», then: " if points_back else ""
     if _asks(said) or is_filler(said) or not (points_back or _replies(said, words)):
         return ""
     if asked is not None:
@@ -122,6 +125,11 @@ def _before(said: str, messages: Sequence[Message], cast: Cast) -> str:
         return ""
     last = messages[place - 1].content[spans[-1].start : spans[-1].end]
     return f"After {display_name(messages[place - 1].speaker)} said «{_short(last)}», {cast.speaker} said: "
+
+
+def _refers(said: str) -> bool:
+    """Whether a sentence speaks of something: more than politeness and reactions."""
+    return not all(word in EMPTY for word in _words(said))
 
 
 def _replies(said: str, words: list[str]) -> bool:

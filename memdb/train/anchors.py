@@ -33,12 +33,17 @@ def anchor(instance: Instance, judge: Judge | None = None) -> str | None:
 def by_rules(instance: Instance) -> Action:
     """The gold messages in the order of time, each rewritten by `generate.rewrite`."""
     gold = _in_time(instance)
-    told = []
-    for id in gold:
-        said, segment = instance.ids[id], segment_of(instance, id)
-        speakers, question = speakers_in(instance.history, said), instance.history.query.text
-        told.append((id, statement(said, segment, speakers, question, settings.MAX_INFO_CHARS)))
-    return Action(gold, tuple(told))
+    return Action(gold, tuple((id, _told(instance, id)) for id in gold))
+
+
+def _told(instance: Instance, id: str) -> str:
+    """What a message says in at most settings.MAX_INFO_CHARS, its picture included."""
+    said, segment, question = instance.ids[id], segment_of(instance, id), instance.history.query.text
+    speakers, most = speakers_in(instance.history, said), settings.MAX_INFO_CHARS
+    told = statement(said, segment, speakers, question, most)
+    if (over := len(told) - most) > 0:
+        told = statement(said, segment, speakers, question, most - over)
+    return told
 
 
 def teacher_anchor(instance: Instance, backbone: Backbone, judge: Judge | None = None) -> str | None:
@@ -82,4 +87,6 @@ def _in_time(instance: Instance) -> tuple[str, ...]:
 
 def _kept(action: Action, instance: Instance, judge: Judge) -> str | None:
     text = action_text(action)
+    if any(len(info) > settings.MAX_INFO_CHARS for _, info in action.evidence):
+        return None  # no distiller that is held to the schema could write it
     return text if sum(rewards(text, instance, judge)) == FULL else None

@@ -15,12 +15,14 @@ from memdb.construct.support import NUMBERS, Support
 from memdb.generate.defermem import as_memory
 from memdb.generate.distill import speakers_in
 from memdb.generate.extractive import extract
+from memdb.generate.faithful import instant_of
+from memdb.language.clock import anchor_day
 from memdb.language.sentences import WORD, Span, sentences
 from memdb.language.stems import stem
 from memdb.language.terms import STOP_WORDS, document_terms, fold
 from memdb.language.words import FUNCTION, REACTIONS, word_set
 from memdb.models.ports import Reranker
-from memdb.records import Utterance
+from memdb.records import Interval, Utterance, WorkingMemory
 from memdb.train.instances import Instance
 from memdb.train.judge import Entry, Judged, KeepingJudge, distillation
 
@@ -28,7 +30,7 @@ _QUOTED: Final = re.compile(r"«[^«»]*»")
 _SOMEBODY: Final = word_set("he she they him her them his their hers theirs")
 _ASIDE: Final = re.compile(r"\s*\([^()]*\)")
 _OTHERWISE: Final = re.compile(r"\s+/\s+|\s*;\s*or\s+")
-_YES_OR_NO: Final = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+_VERDICT: Final = re.compile(r"\W*(?:(?:probably|(?:very )?likely|rather)\W+)?(yes|no)\b", re.IGNORECASE)
 
 
 class RuleJudge(KeepingJudge):
@@ -60,12 +62,12 @@ class RuleJudge(KeepingJudge):
         memory = as_memory(instance.history.query, distillation(instance, used).evidence, by_rank=True)
         told = serialised(memory, settings.HISTORY_TOKENS, estimated_tokens)
         found = extract(memory.query, told, self._reranker)
-        correct = found is not None and matches(found.text, instance.answer)
-        support = Support()
-        for one in memory.evidence:
-            support.say(f"{one.speaker} {one.text} {one.said_at or ''}")
+        if found is not None and matches(found.text, instance.answer):
+            return Judged(correct=True, information_failed=False)
+        share = said_of(instance.answer, memory)
         return Judged(
-            correct=correct, information_failed=support.share(instance.answer) < settings.LEAST_SUPPORT
+            correct=share >= settings.LEAST_ANSWER_SHARE,
+            information_failed=share < settings.LEAST_INFORMATION_SHARE,
         )
 
 
@@ -90,29 +92,60 @@ def self_contained(info: str, utterance: Utterance, speakers: Sequence[str]) -> 
     return all(is_foreign(one) or resolve(one, cast) == one for one in spoken)
 
 
+def said_of(reference: str, memory: WorkingMemory) -> float:
+    """The share of a reference's words of content that the evidence says, names, clocks and the days that
+    expressions of time mean among them; 0 where it lacks a number of the reference.
+    """
+    support = Support()
+    for one in memory.evidence:
+        instant = instant_of(one.source[0])
+        support.say(one.speaker)
+        support.say_on(one.text, instant)
+        if (day := anchor_day(instant)) is not None:
+            support.say_time(Interval(day, day, "day"))
+    return max(_share(one, support) for one in _accepted(reference))
+
+
+def _share(reference: str, support: Support) -> float:
+    numbers = " ".join(word for word in document_terms(reference).split() if _number(word) is not None)
+    return 0.0 if numbers and support.lacking(numbers) else support.share(reference)
+
+
 def matches(answer: str, reference: str) -> bool:
     """Whether an answer says what a reference does: all its words of content, or settings.LEAST_ANSWER_F1 of
-    both.
+    both and its numbers.
 
     What a reference has in brackets need not be said, and of "green / emerald" one suffices; yes and no
     exclude each other.
     """
-    wanted, given = _YES_OR_NO.match(reference), _YES_OR_NO.match(answer)
+    wanted, given = _VERDICT.match(reference), _VERDICT.match(answer)
     if wanted and given and fold(wanted[1]) != fold(given[1]):
         return False
     said = _terms(answer)
-    accepted = [*_OTHERWISE.split(_ASIDE.sub("", reference)), reference]
-    return any(_says(said, _terms(one)) for one in accepted if one.strip())
+    return any(_says(said, _terms(one)) for one in (*_accepted(reference), reference))
+
+
+def _accepted(reference: str) -> list[str]:
+    """What each suffices to say; a yes or no that goes before it is told by the rest."""
+    kept = [_VERDICT.sub("", one, count=1) for one in _OTHERWISE.split(_ASIDE.sub("", reference))]
+    return [one for one in kept if document_terms(one)] or [reference]
 
 
 def _says(said: Counter[str], wanted: Counter[str]) -> bool:
+    if wanted.keys() <= said.keys():
+        return True
+    if any(_number(word) is not None and word not in said for word in wanted):
+        return False
     common = (said & wanted).total()
-    f1 = 2 * common / max(1, said.total() + wanted.total())
-    return common > 0 and (wanted.keys() <= said.keys() or f1 >= settings.LEAST_ANSWER_F1)
+    return 2 * common >= settings.LEAST_ANSWER_F1 * (said.total() + wanted.total())
 
 
 def _terms(text: str) -> Counter[str]:
     """The stems of the words of content in a text, numbers as digits; of one without, all its words."""
     words = document_terms(text).split()
     content = [word for word in words if word not in STOP_WORDS] or words
-    return Counter(NUMBERS.get(word) or stem(stem(word)) for word in content)
+    return Counter(_number(word) or stem(stem(word)) for word in content)
+
+
+def _number(word: str) -> str | None:
+    return word if word[0].isdigit() else NUMBERS.get(word)

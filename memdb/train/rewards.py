@@ -13,12 +13,13 @@ the gold ones:
     r6  the answer from Z alone is correct                   0 1        r0      ev
     r7  or it is wrong, and not for want of information      0 1        r0      ev
 
-Where nothing is divided by nothing r1, r2 and r4 are 1; r3 is 0, r5 is 1 if A is empty too, and else 0. A
-gate is open when what it names is at its maximum, 1, and all in the line of gates before it are. That is
-`leaky` gating. Under `strict` gating every component before has to be at its maximum, r6 and r7 sharing one
-gate; under `none` only r0. What is behind a closed gate is 0: not earned, and no judge is asked for it. A
-reply that is not valid is r0 alone under any gating.
+r1 is 1 where U is empty, r2 where A is, r4 where U and Z are. Where U is empty and A is not, r3 is 0; where Z
+is empty, r5 is 1 if A is empty too, else 0.
 
+A gate is open when the component it names, and those behind whose gates that one is, are at their maximum, 1.
+That is `leaky` gating. Under `strict` gating every component before has to be at its maximum, r6 and r7
+sharing one gate; under `none` only r0. What is behind a closed gate is 0: not earned, and no judge is asked
+for it. A reply that is not valid is r0 alone under any gating.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ FMT, SEL, EV = range(3)  # token classes, and columns of what is summed by span
 
 
 class Component(NamedTuple):
-    """One reward: what it is, its least value and, where it has few, all of them, the components that have to
-    be at their maximum, and the spans whose tokens it is for. The maximum of every one is 1.
+    """One reward: what it is, its least value (the largest is 1), all its values where these are few, the
+    components that have to be at their maximum under leaky gating, and the spans whose tokens it is for.
     """
 
     name: str
