@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from memdb.construct.traces import triple_text
 from memdb.construct.views import dense_text
-from memdb.models.fakes import HashEncoder
+from memdb.models.fakes import HashEncoder, OverlapAttention
 from memdb.models.ports import Kind
 from memdb.records import Message, Triple
 from memdb.store import indexes
@@ -45,6 +46,47 @@ class Watched(HashEncoder):
     def encode(self, texts: Sequence[str], *, kind: Kind = "document") -> NDArray[np.float32]:
         self.seen(texts)
         return super().encode(texts, kind=kind)
+
+
+class Attentive(HashEncoder):
+    """One that tells attention, the share of words that two texts have in common."""
+
+    @property
+    def name(self) -> str:
+        return f"attentive-{self.dimension}"
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(f"attentive {self.dimension}".encode()).hexdigest()
+
+    def attention(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        return OverlapAttention().attention(pairs)
+
+
+class Lettered(HashEncoder):
+    """A text that says "a3 b4" has the direction (3, 4, 0, …), one that says nothing so is along the last
+    axis: every cosine is known.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(8)
+
+    @property
+    def name(self) -> str:
+        return "lettered"
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(b"lettered").hexdigest()
+
+    def encode(self, texts: Sequence[str], *, kind: Kind = "document") -> NDArray[np.float32]:
+        vectors = np.zeros((len(texts), 8), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for letter, size in re.findall(r"\b([a-g])(\d+)\b", text):
+                row["abcdefg".index(letter)] += int(size)
+            row[7] = not row.any()
+        unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
 
 
 MESSAGES = """

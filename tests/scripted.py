@@ -110,6 +110,7 @@ TABLES = (
     "meta scope session message speaker window rejection unit unit_interval label unit_label trace trace_unit"
 )
 VECTORS = "message_vector unit_vector triple_vector label_vector"
+SEGMENTS = "segment segment_link segment_vector"
 
 
 def everything(path: Path) -> dict[str, list[Any]]:
@@ -118,7 +119,7 @@ def everything(path: Path) -> dict[str, list[Any]]:
     load_vectors(connection)
     found = {
         name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr)
-        for name in f"{TABLES} {VECTORS}".split()
+        for name in f"{TABLES} {VECTORS} {SEGMENTS}".split()
     }
     found["tables"] = connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
     for name in ("message_terms", "unit_terms"):

@@ -130,3 +130,21 @@ def messages(ids: st.SearchStrategy[str | None] = NO_ID) -> st.SearchStrategy[me
         image_caption=st.one_of(st.none(), text),
         location=st.sampled_from([None, "", "Porto"]),
     )
+
+
+@st.composite
+def talk(draw: st.DrawFn, most: int = 30) -> list[memdb.Message]:
+    """A conversation whose messages often go on about what the one before was about, or say it again."""
+    said: list[memdb.Message] = []
+    for _ in range(draw(st.integers(0, most))):
+        kind = draw(st.sampled_from(["other", "same", "more", "more", "any"]))
+        before = said[-1].content if said else "parrot"
+        if kind == "same":
+            content = before
+        elif kind == "more":
+            content = " ".join([*before.split()[-3:], draw(words)])
+        else:
+            content = draw(sentence if kind == "other" else text)
+        caption = draw(st.sampled_from([None, None, None, "a red lamp"]))
+        said.append(memdb.Message("Ana", content, image_caption=caption))
+    return said

@@ -106,5 +106,5 @@ def _cuts(path: Path, encoder: Encoder | None) -> Cuts:
             entry: Candidates(memory, entry, budget_tokens=UNBOUNDED) for entry in ENTRIES
         }
         for cell in CELLS:
-            segments = memory.rebuild_segments(tau1=cell.tau1, tau2=cell.tau2)
-            yield Cut(cell, segments, sifts)
+            memory.rebuild_segments(tau1=cell.tau1, tau2=cell.tau2)
+            yield Cut(cell, memory.about().counts["segments"], sifts)

@@ -36,10 +36,10 @@ def history(reader: Reader, query: Query, wish: Wish, reach: Reach, size: Size) 
     found = [one.message_id for one in candidates(reader, query, wish)]
     sought = segments.Sought(found, reach.links, wish.scope, wish.as_of, settings.HISTORY_MESSAGES)
     with reader.database.reader() as connection:
-        placed = segments.history(connection, sought)
+        placed, whole = segments.history(connection, sought)
     kept, tokens = within(placed, reach.budget_tokens, size)
-    truncated = len(kept) < len(placed) or any(one.segment.cut for one in kept)
-    kept.sort(key=lambda one: (one.said_key, one.session_id, one.position))
+    truncated = not whole or len(kept) < len(placed) or any(one.segment.cut for one in kept)
+    kept.sort(key=lambda one: (one.said_keys[0], one.session_id, one.segment.utterances[0].position))
     return History(
         query=query, segments=tuple(one.segment for one in kept), tokens=tokens, truncated=truncated
     )
@@ -49,16 +49,16 @@ def within(placed: Sequence[Placed], budget_tokens: int, size: Size) -> tuple[li
     """The segments that fit into a budget, in their order, and their tokens (DeferMem, B5 of the
     specification).
 
-    One that was found and does not fit is cut to the largest run of messages around the best of them that
-    does. A linked one that does not fit is passed over.
+    One that was found and does not fit is cut to the messages around the best of them, as far as they do. A
+    linked one that does not fit is passed over.
     """
     kept, left = list[Placed](), budget_tokens
     for one in placed:
         sizes = [size(utterance) for utterance in one.segment.utterances]
         if sum(sizes) > left and not one.segment.linked:
             first, end = _window(one.segment.utterances, sizes, left)
-            part = one.segment.utterances[first:end]
-            one = one._replace(segment=Segment(utterances=part, cut=True))
+            part = Segment(utterances=one.segment.utterances[first:end], cut=True)
+            one = one._replace(segment=part, said_keys=one.said_keys[first:end])
             sizes = sizes[first:end]
         if sizes and sum(sizes) <= left:
             kept.append(one)
@@ -67,11 +67,10 @@ def within(placed: Sequence[Placed], budget_tokens: int, size: Size) -> tuple[li
 
 
 def _window(utterances: Sequence[Utterance], sizes: Sequence[int], left: int) -> tuple[int, int]:
-    """The largest run around the best utterance that fits, [first, end): what came before it goes first, as
-    it is what an utterance is understood by.
+    """The run around the best utterance that fits, [first, end), a message on each side in turn up to the
+    first that does not: what came before goes first, as it is what an utterance is understood by.
     """
-    ranked = [at for at, one in enumerate(utterances) if one.rank is not None]
-    best = min(ranked, key=lambda at: utterances[at].rank or 0)
+    best = min(range(len(utterances)), key=lambda at: utterances[at].rank or settings.MAX_K + 1)
     if sizes[best] > left:
         return best, best
     first, end, room = best, best + 1, left - sizes[best]

@@ -31,7 +31,7 @@ Count = Callable[[str], int]
 
 
 class _Sample(NamedTuple):
-    """Messages of whole sessions: unit vectors [n, d], tokens [n], where sessions begin, attention [n]."""
+    """Messages of sessions: unit vectors [n, d], tokens [n], where sessions begin, attention [n]."""
 
     vectors: NDArray[np.float32]
     tokens: NDArray[np.int64]
@@ -57,9 +57,8 @@ def calibrate(
     begins = _begins(sample, tau1, rule)
     cosines = _between(sample, begins)
     found = [(one, _tokens(sample, near, begins, cosines >= one), _largest(cosines >= one)) for one in TAU2]
-    tau2 = _first(
-        [(one, told if large <= LARGEST_GROUP else np.inf) for one, told, large in found], target_tokens
-    )
+    most = max(LARGEST_GROUP, 1 / len(cosines))  # a segment alone is a group of its own
+    tau2 = _first([(one, told if large <= most else np.inf) for one, told, large in found], target_tokens)
     tokens, largest = next((told, large) for one, told, large in found if one == tau2)
     return Calibrated(
         threshold=tau1, link_threshold=tau2, messages=len(sample.tokens), segments=int(begins.sum()),
@@ -73,13 +72,14 @@ def _first(tried: Sequence[tuple[float, float]], target_tokens: int) -> float:
 
 
 def _sample(database: Database, encoder: Encoder, rule: Rule, count: Count) -> _Sample:
-    """Whole sessions from the first on, up to CALIBRATION_MESSAGES."""
+    """Sessions from the first on, until there are CALIBRATION_MESSAGES."""
     codes, tokens, starts, attention = list[bytes](), list[int](), list[int](), list[float]()
     scorer = scorer_of(encoder) if rule in ATTENTIVE else None
     with database.reader() as connection:
         for session_id in rows.session_ids(connection):
-            told = rows.session_tail(connection, session_id, 0)
-            found = segments.codes_from(connection, session_id, 0)
+            room = settings.CALIBRATION_MESSAGES - len(codes)
+            told = rows.session_tail(connection, session_id, 0)[:room]
+            found = segments.codes_from(connection, session_id, 0)[:room]
             if not told or any(code is None for code in found):
                 continue
             starts.append(len(codes))
@@ -88,8 +88,6 @@ def _sample(database: Database, encoder: Encoder, rule: Rule, count: Count) -> _
             if scorer is not None:
                 heed = attention_of([one.message for one in told], 0, scorer.attention)
                 attention += [-np.inf, *heed.values()]
-            if len(codes) >= settings.CALIBRATION_MESSAGES:
-                break
     vectors = np.stack([np.frombuffer(code, np.int8) for code in codes]).astype(np.float32) if codes else None
     unit = np.zeros((0, 1), np.float32)
     if vectors is not None:

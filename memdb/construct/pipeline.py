@@ -94,14 +94,18 @@ def _write(connection: Connection, scope_id: int, session_id: int, plan: Plan) -
 
 
 def _write_segments(connection: Connection, session: SessionRow, plan: Plan) -> None:
-    """Put the messages of a plan into segments, unless some before them are in none: `update` makes those."""
+    """Put the messages of a plan into segments, unless some before them are in none: `update` makes those.
+
+    Raises Overtaken when the plan has to be made anew.
+    """
     last = store_segments.last_of(connection, session.session_id)
     if plan.length != (last.last + 1 if last else 0):
         return
     shape = segments.shaping(connection)
+    if shape.rule != plan.rule:
+        raise Overtaken(shape.rule)
     grown = segments.grow(connection, session.scope_id, session.session_id, shape, plan.attention)
-    if grown.closed:
-        segments.link(connection, session.scope_id, grown.closed, shape.link_threshold)
+    segments.link_when_due(connection, grown.closed, shape.link_threshold)
 
 
 class SessionRow(NamedTuple):

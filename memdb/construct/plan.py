@@ -58,7 +58,8 @@ PlannedUnits: TypeAlias = tuple[list[PlannedUnit], dict[tuple[Axis, str], bytes]
 class Plan(NamedTuple):
     """Everything one transaction writes, and the length of the session it was made for.
 
-    `attention` is that of the last messages, by position, where the file's segments are made with it.
+    `attention` is that of the last messages, by position, where `rule`, by which the file's segments are
+    made, needs it and the encoder tells it.
     """
 
     length: int
@@ -67,11 +68,14 @@ class Plan(NamedTuple):
     messages: list[Planned]
     units: list[PlannedUnit]
     label_codes: dict[tuple[Axis, str], bytes]
+    rule: segments.Rule
     attention: dict[int, float] | None = None
 
 
 class Overtaken(Exception):
-    """What a write was planned on has changed: the encoder of the file, or a label that is there no more."""
+    """What a write was planned on has changed: the encoder of the file, the rule of its segments, or a label
+    that is there no more.
+    """
 
 
 class Vectors:
@@ -170,11 +174,12 @@ def make_plan(database: Database, vectors: Vectors, place: Place, messages: Sequ
             fresh.append(admitted)
         ids.append(rows.message_name(place.session, before.length + len(fresh) - 1, id))
     if not fresh:
-        return Plan(before.length, tuple(ids), tuple(conflicts), [], [], {})
+        return Plan(before.length, tuple(ids), tuple(conflicts), [], [], {}, before.rule)
     planned = _plan_messages(vectors, before, fresh)
     units, label_codes = _plan_session(database, vectors, before, fresh)
     attention = _plan_attention(vectors, before, fresh)
-    return Plan(before.length, tuple(ids), tuple(conflicts), planned, units, label_codes, attention)
+    named = tuple(ids), tuple(conflicts)
+    return Plan(before.length, *named, planned, units, label_codes, before.rule, attention)
 
 
 def _as_stored(admitted: Admitted) -> Message:

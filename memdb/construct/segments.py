@@ -5,8 +5,8 @@ A boundary lies before a message whose vector is little like that of the one bef
 also a valley, less alike than before and after (`valley`); where also, or else, the message attends more to
 the one before it than its neighbours do to theirs (`and`, `or`). All of it depends on the messages around
 alone, so a session gives the same segments in whatever portions it was added. An append reads the last
-segment of its session, the open one, and no other can change: a segment is linked when it is closed, to all
-closed ones that are alike enough.
+segment of its session, the open one, and no other can change: a segment is linked once it is closed, to all
+that are alike enough.
 """
 
 from __future__ import annotations
@@ -63,17 +63,15 @@ def boundaries(
 
 
 def starts(cosines: Sequence[float], threshold: float, rule: str) -> list[bool] | None:
-    """Where segments begin in a whole session, as `boundaries`, for `verify`; None where attention tells."""
-    if rule not in ("sim", "valley"):
+    """Where segments begin in a whole session, as `boundaries`, for `verify`; None where attention tells.
+
+    Raises `Damaged` for a rule that nobody knows.
+    """
+    if rule not in RULES:
+        raise errors.Damaged(f"segments are made by the rule {rule!r}, which nobody knows")
+    if rule in ATTENTIVE:
         return None
     return boundaries(cosines, (), threshold, cast(Rule, rule), closed=False)
-
-
-class Closed(NamedTuple):
-    """A segment that no append can change any more, and the code of its mean."""
-
-    segment_id: int
-    code: bytes
 
 
 def shaping(connection: Connection) -> Shaping:
@@ -93,7 +91,7 @@ class Grown(NamedTuple):
     """How many messages were put into segments, and the segments that were closed, which are to be linked."""
 
     messages: int = 0
-    closed: tuple[Closed, ...] = ()
+    closed: tuple[int, ...] = ()
 
 
 def grow(
@@ -116,7 +114,7 @@ def grow(
     if messages <= 0:
         return Grown()
     spans = _spans(codes, first, known, shape.threshold, rule, attention or {})
-    return Grown(messages, _write(connection, scope_id, session_id, last, spans, codes[lead:]))
+    return Grown(messages, _write(connection, scope_id, session_id, last, spans))
 
 
 def _usable(codes: Sequence[bytes | None]) -> list[bytes]:
@@ -155,11 +153,10 @@ def _write(
     session_id: int,
     last: segments.StoredSegment | None,
     spans: Sequence[tuple[int, int]],
-    codes: Sequence[bytes],
-) -> tuple[Closed, ...]:
+) -> tuple[int, ...]:
     """The segments in place of the last one; all but the new last one are closed."""
-    first, number = spans[0][0], last.number if last else 0
-    closed = list[Closed]()
+    number = last.number if last else 0
+    closed = list[int]()
     for place, (start, end) in enumerate(spans):
         is_closed = place < len(spans) - 1
         if place == 0 and last is not None:
@@ -170,24 +167,40 @@ def _write(
                 connection, scope_id, session_id, number + place, (start, end), is_closed
             )
         if is_closed:
-            closed.append(Closed(segment_id, segments.mean_code(codes[start - first : end + 1 - first])))
+            closed.append(segment_id)
     return tuple(closed)
 
 
-def link(connection: Connection, scope_id: int, closed: Sequence[Closed], threshold: float) -> None:
-    """Index closed segments by their vectors, and link them to all closed ones of their scope that are alike,
-    inside the caller's transaction.
+def link_when_due(connection: Connection, closed: Sequence[int], threshold: float) -> None:
+    """Let closed segments wait for their links, until as many do as one in SEGMENTS_PER_WAITING of all.
+
+    Each look through the index costs what the file has; so it costs the same per segment in every file.
     """
-    segments.put_vectors(connection, scope_id, closed)
-    found = segments.near(connection, scope_id, [one.code for one in closed], threshold)
-    links: dict[tuple[int, int], float] = {}
-    for (segment_id, _), near in zip(closed, found, strict=True):
-        near.pop(segment_id, None)
-        nearest = list(near.items())[: settings.SEGMENT_LINKS]
-        links |= {(min(segment_id, other), max(segment_id, other)): cosine for other, cosine in nearest}
-    segments.put_links(connection, ((*pair, cosine) for pair, cosine in links.items()))
-    for (segment_id, _), near in zip(closed, found, strict=True):
-        segments.join(connection, [segment_id, *list(near)[: settings.SEGMENT_LINKS]])
+    if closed:
+        waiting = [*segments.waiting(connection), *closed]
+        due = max(waiting) // settings.SEGMENTS_PER_WAITING
+        if len(waiting) < due:
+            segments.set_waiting(connection, waiting)
+        else:
+            link(connection, waiting, threshold)
+
+
+def link(connection: Connection, closed: Sequence[int], threshold: float) -> None:
+    """Index closed segments by their vectors, and link them to all indexed ones of their scope that are
+    alike, inside the caller's transaction. None waits then.
+    """
+    for scope_id, codes in segments.mean_codes(connection, closed).items():
+        segments.put_vectors(connection, scope_id, codes.items())
+        found = segments.near(connection, scope_id, list(codes.values()), threshold)
+        links: dict[tuple[int, int], float] = {}
+        for segment_id, near in zip(codes, found, strict=True):
+            near.pop(segment_id, None)
+            nearest = list(near.items())[: settings.SEGMENT_LINKS]
+            links |= {(min(segment_id, other), max(segment_id, other)): cosine for other, cosine in nearest}
+        segments.put_links(connection, ((*pair, cosine) for pair, cosine in links.items()))
+        for segment_id, near in zip(codes, found, strict=True):
+            segments.join(connection, [segment_id, *list(near)[: settings.SEGMENT_LINKS]])
+    segments.set_waiting(connection, ())
 
 
 def scorer_of(encoder: Encoder | None) -> AttentionScorer | None:
@@ -218,13 +231,23 @@ def update(database: Database, encoder: Encoder) -> int:
             shape = shaping(connection)
             told = {one: _told(connection, one) for one, _ in wanted} if shape.rule in ATTENTIVE else {}
         if not wanted:
+            _link_the_rest(database, encoder)
             return done
         attention = _attention(encoder, told)
         with database.atomic() as connection:
             if not schema.has_vectors_of(connection, encoder):
                 return done
+            if shaping(connection) != shape or _were_cleared(connection, told):
+                continue  # somebody else makes all of them anew
             done += _grow_all(connection, wanted, shape, attention)
         after = wanted[-1][0]
+
+
+def _link_the_rest(database: Database, encoder: Encoder) -> None:
+    with database.atomic() as connection:
+        waiting = segments.waiting(connection)
+        if waiting and schema.has_vectors_of(connection, encoder):
+            link(connection, waiting, shaping(connection).link_threshold)
 
 
 def _grow_all(
@@ -233,22 +256,29 @@ def _grow_all(
     shape: Shaping,
     attention: Mapping[int, Attention] | None,
 ) -> int:
-    messages, by_scope = 0, dict[int, list[Closed]]()
+    messages = 0
     for session_id, scope_id in wanted:
         heed = None if attention is None else attention[session_id]
         grown = grow(connection, scope_id, session_id, shape, heed)
+        link_when_due(connection, grown.closed, shape.link_threshold)
         messages += grown.messages
-        by_scope.setdefault(scope_id, []).extend(grown.closed)
-    for scope_id, closed in by_scope.items():
-        link(connection, scope_id, closed, shape.link_threshold)
     return messages
 
 
 def _told(connection: Connection, session_id: int) -> tuple[int, list[Message]]:
     """The messages of a session whose attention `grow` asks for, and the position of the first."""
-    last = segments.last_of(connection, session_id)
-    first = max(0, last.last - 2) if last else 0
+    first = _first_told(connection, session_id)
     return first, [one.message for one in rows.session_tail(connection, session_id, first)]
+
+
+def _first_told(connection: Connection, session_id: int) -> int:
+    last = segments.last_of(connection, session_id)
+    return max(0, last.last - 2) if last else 0
+
+
+def _were_cleared(connection: Connection, told: Mapping[int, tuple[int, list[Message]]]) -> bool:
+    """Whether messages before those that were `told` of are in no segment any more."""
+    return any(_first_told(connection, one) < first for one, (first, _) in told.items())
 
 
 def _attention(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -70,19 +71,20 @@ def near(
     """For each code the segments of a scope whose cosine is at least `least`, with it: the nearest
     SEGMENT_LINKS and one more, for a code that is there itself.
 
-    A few codes are looked up one by one; for many the index is read once and compared block by block. Both
-    compute the cosine from the codes alone, so they decide alike.
+    A few codes are looked up one by one; for many, or where more are near one than the index tells, it is
+    read once and compared block by block. Both compute the cosine from the codes alone, so they decide alike.
     """
     if len(codes) > settings.SEGMENTS_LOOKED_UP:
         return _near_by_scan(connection, scope_id, codes, least)
     found = []
     for code in codes:
-        values = {"mean": code, "k": settings.SEGMENT_LINKS + 1, "scope_id": scope_id}
-        values |= {
-            "distance": 1 - least + 1e-4
-        }  # float32 of the index: what is at the edge is looked at again
+        # The index rounds to float32: what is at the edge is looked at again.
+        values = {"mean": code, "k": settings.MAX_K, "scope_id": scope_id, "distance": 1 - least + 1e-4}
         rows_near: Any = connection.execute(statement("near_segments"), values).fetchall()
-        found.append(_best(rows_near, _matrix([code]), least)[0])
+        if len(rows_near) < settings.MAX_K:
+            found += _best(rows_near, _matrix([code]), least)
+        else:
+            found += _near_by_scan(connection, scope_id, [code], least)
     return found
 
 
@@ -108,11 +110,12 @@ def _best(block: Sequence[Any], wanted: NDArray[np.floating], least: float) -> l
     if not block:
         return [{} for _ in wanted]
     ids = np.array([segment_id for segment_id, _ in block])
-    cosines = _cosines(wanted, _matrix([code for _, code in block]))
+    matrix = _matrix([code for _, code in block])
     found = []
-    for line in cosines:
-        enough = np.flatnonzero(line >= least)
-        found.append(dict(_nearest({int(ids[at]): float(line[at]) for at in enough})))
+    for start in range(0, len(wanted), settings.SEGMENTS_COMPARED):
+        for line in _cosines(wanted[start : start + settings.SEGMENTS_COMPARED], matrix):
+            enough = np.flatnonzero(line >= least)
+            found.append(dict(_nearest({int(ids[at]): float(line[at]) for at in enough})))
     return found
 
 
@@ -123,13 +126,18 @@ def _nearest(found: dict[int, float]) -> list[tuple[int, float]]:
 
 def _matrix(codes: Sequence[bytes]) -> NDArray[np.floating]:
     """Codes as rows of whole numbers, of a type in which the sum of their products is exact."""
-    matrix = np.stack([np.frombuffer(code, np.int8) for code in codes])
+    matrix = _whole(codes)
     return matrix.astype(np.float32 if matrix.shape[1] <= 1_024 else np.float64)
+
+
+def _whole(codes: Sequence[bytes]) -> NDArray[np.int8]:
+    """Codes as rows, [n, d]."""
+    return np.frombuffer(b"".join(codes), np.int8).reshape(len(codes), -1)
 
 
 def _cosines(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
     """[n, m]: the same for two codes in whatever product they stand."""
-    squares = [np.square(side.astype(np.float64)).sum(axis=1) for side in (left, right)]
+    squares = [np.einsum("ij,ij->i", side, side).astype(np.float64) for side in (left, right)]
     products: NDArray[np.float64] = (left @ right.T).astype(np.float64)
     return _over(products, np.outer(*squares))
 
@@ -144,7 +152,7 @@ def _over(products: NDArray[Any], squares: NDArray[Any]) -> NDArray[np.float64]:
 
 def adjacent_cosines(codes: Sequence[bytes]) -> list[float]:
     """[n - 1] cosines of each code and the one before it, exact for the codes."""
-    matrix = np.stack([np.frombuffer(code, np.int8) for code in codes]).astype(np.int64)
+    matrix = _whole(codes).astype(np.int64)
     squares = np.square(matrix).sum(axis=1)
     products = (matrix[1:] * matrix[:-1]).sum(axis=1)
     cosines: list[float] = _over(products, squares[1:] * squares[:-1]).tolist()
@@ -153,7 +161,7 @@ def adjacent_cosines(codes: Sequence[bytes]) -> list[float]:
 
 def mean_code(codes: Sequence[bytes]) -> bytes:
     """The code of a segment: the mean of its messages' vectors, brought to length 1."""
-    matrix = np.stack([np.frombuffer(code, np.int8) for code in codes]).astype(np.float64)
+    matrix = _whole(codes).astype(np.float64)
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not lengths.all():
         raise errors.Damaged("the file holds a vector without length", hint="run memdb verify")
@@ -163,6 +171,37 @@ def mean_code(codes: Sequence[bytes]) -> bytes:
         return codes[0]
     scale = indexes.vector_scale(matrix.shape[1])
     return indexes.code((mean / length).astype(np.float32), scale).tobytes()
+
+
+def waiting(connection: apsw.Connection) -> list[int]:
+    """The closed segments that wait for their vector and their links."""
+    told = connection.execute(statement("segments_waiting")).get
+    try:
+        return [] if told is None else msgspec.json.decode(str(told), type=list[int])
+    except msgspec.DecodeError as error:
+        raise errors.Damaged(f"table meta is damaged: {error}", hint="restore a backup") from error
+
+
+def set_waiting(connection: apsw.Connection, segments: Sequence[int]) -> None:
+    """Say which closed segments wait for their vector and their links."""
+    connection.execute(statement("set_segments_waiting"), (json.dumps(list(segments)),))
+
+
+def mean_codes(connection: apsw.Connection, segments: Sequence[int]) -> dict[int, dict[int, bytes]]:
+    """By scope, the codes of the means of segments that have no vector yet."""
+    said: dict[int, dict[int, list[bytes]]] = {}
+    row: Any
+    for row in connection.execute(statement("segment_message_codes"), (json.dumps(list(segments)),)):
+        scope_id, segment_id, code = row
+        if code is None:
+            raise errors.Damaged(
+                f"segment {segment_id} holds a message without a vector", hint="run memdb verify"
+            )
+        said.setdefault(scope_id, {}).setdefault(segment_id, []).append(code)
+    return {
+        scope_id: {segment_id: mean_code(codes) for segment_id, codes in of_scope.items()}
+        for scope_id, of_scope in said.items()
+    }
 
 
 def put_links(connection: apsw.Connection, links: Iterable[tuple[int, int, float]]) -> None:
@@ -187,7 +226,12 @@ def to_segment(connection: apsw.Connection, after: int, most: int) -> list[tuple
 
 def clear(connection: apsw.Connection) -> None:
     """Remove all segments with their links and vectors."""
-    for name in ("delete_segment_links", "delete_segments", "delete_segment_vectors"):
+    for name in (
+        "delete_segments_waiting",
+        "delete_segment_links",
+        "delete_segments",
+        "delete_segment_vectors",
+    ):
         connection.execute(statement(name))
 
 
@@ -208,17 +252,16 @@ class Sought(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A segment with what orders it: the first by which it was found, then its time."""
+    """A segment with what it is ordered by: the times of its messages, and its session."""
 
     segment: Segment
-    said_key: int
+    said_keys: tuple[int, ...]
     session_id: int
-    position: int
 
 
-def history(connection: apsw.Connection, sought: Sought) -> list[Placed]:
+def history(connection: apsw.Connection, sought: Sought) -> tuple[list[Placed], bool]:
     """The segments of messages that were found and those linked to them: first those with the best messages,
-    linked ones last.
+    linked ones last. Also whether that is all of them, or there were more than `most` messages.
     """
     said_from, said_until = sought.as_of or (rows.EARLIEST_KEY, rows.UNKNOWN_KEY)
     values = {
@@ -230,12 +273,14 @@ def history(connection: apsw.Connection, sought: Sought) -> list[Placed]:
         "said_until": said_until,
     }
     told: dict[int, list[tuple[bool, int, int, Utterance]]] = {}
+    whole = True
     row: Any
     for row in connection.execute(statement("history"), values):
-        number, linked, place, session, source, said_key, session_id, *said = row
+        number, linked, more, place, session, source, said_key, session_id, *said = row
+        whole = not more
         one = _utterance(session, source, place, said)
         told.setdefault(number, []).append((bool(linked), said_key, session_id, one))
-    return [_placed(lines) for lines in told.values()]
+    return [_placed(lines) for lines in told.values()], whole
 
 
 def _utterance(session: str, source: str, place: int | None, said: Sequence[Any]) -> Utterance:
@@ -252,6 +297,6 @@ def _utterance(session: str, source: str, place: int | None, said: Sequence[Any]
 
 
 def _placed(lines: Sequence[tuple[bool, int, int, Utterance]]) -> Placed:
-    linked, said_key, session_id, first = lines[0]
+    linked, _, session_id, _ = lines[0]
     segment = Segment(utterances=tuple(one for *_, one in lines), linked=linked)
-    return Placed(segment, said_key, session_id, first.position)
+    return Placed(segment, tuple(said_key for _, said_key, *_ in lines), session_id)

@@ -29,6 +29,8 @@ from memdb.generate.distill import Distillation, ModelDistiller
 from memdb.models.fakes import HashEncoder, ScriptedBackbone
 from memdb.records import Distilled, History, Query, Segment, Utterance
 
+from .test_quality_longmemeval import ORACLE
+
 
 def words(text: str) -> int:
     return len(text.split())
@@ -417,6 +419,27 @@ def test_a_run_without_a_grid(folder: Path, tmp_path: Path) -> None:
     assert found.sifting is not None
     assert found.sifting.grid == []
     assert "τ1" not in shown(found)
+
+
+def test_gold_of_longmemeval_are_turns(tmp_path: Path) -> None:
+    """All is a candidate, and nothing is told of: right for the question without an answer alone."""
+    (tmp_path / "longmemeval.json").write_text(json.dumps(ORACLE), encoding="utf-8")
+
+    @contextmanager
+    def whole(conversation: Conversation) -> Iterator[Prepared]:
+        of = of_conversation(conversation, len(conversation.sessions))
+        yield Prepared({}, sifts={HYBRID: lambda _: Sifted(of), "told": lambda _: Sifted(of, distilled())})
+
+    wanted = run.Wanted(defermem=True)
+    found = run.measure("longmemeval", tmp_path, prepare=whole, out=tmp_path / "r", wanted=wanted)
+    (row,) = found.overall
+    assert (row.questions, row.figures["Recall-01"].value, found.resampled) == (4, 1.0, "questions")
+    assert found.sifting is not None
+    told = next(row for row in found.sifting.distilled if row.group == "overall")
+    assert told.figures["empty where nothing answers"].value == 1
+    assert told.figures["distillation error"].value == 1
+    assert "useful precision" not in told.figures, "nothing is told of"
+    assert "–" in shown(found)
 
 
 @pytest.mark.parametrize("grid", [True, False])

@@ -31,7 +31,7 @@ from memdb.store import traces as store_traces
 from memdb.store.connection import Database
 from tests import strategies
 from tests.encoders import Turned, Watched, wrong_vectors
-from tests.scripted import TALK, VECTORS, everything, reader
+from tests.scripted import SEGMENTS, TALK, VECTORS, everything, reader
 
 OLD = HashEncoder(64)
 OTHERS = [HashEncoder(32), HashEncoder(256), Turned(64)]
@@ -109,9 +109,9 @@ def test_the_file_is_as_one_that_was_made_with_the_encoder(
             assert answers(memory, memdb.CHANNELS[:4]) == answers(other, memdb.CHANNELS[:4])
             assert any(answers(memory))
     new, expected = everything(file), everything(fresh)
-    for table in [*VECTORS.split(), "meta", "tables"]:
+    for table in [*VECTORS.split(), *SEGMENTS.split(), "meta", "tables"]:
         assert new[table] == expected[table], table
-    for table in new.keys() - {*VECTORS.split(), "meta", "trace", "tables"}:
+    for table in new.keys() - {*VECTORS.split(), *SEGMENTS.split(), "meta", "trace", "tables"}:
         assert new[table] == old[table], table
     assert done.made == sum(len(new[table]) for table in VECTORS.split())
     assert wrong_vectors(file, encoder) == []

@@ -20,6 +20,21 @@ UPDATE segment SET last_position = :last_position, closed = :closed WHERE segmen
 -- name: put_segment_vector
 INSERT INTO segment_vector (segment_id, scope_id, mean) VALUES (:segment_id, :scope_id, vec_int8(:mean));
 
+-- name: segments_waiting
+SELECT value FROM meta WHERE key = 'segments_waiting';
+
+-- name: set_segments_waiting
+INSERT INTO meta (key, value) VALUES ('segments_waiting', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- name: segment_message_codes
+-- The vectors of the messages of segments, in their order.
+SELECT segment.scope_id, segment_id,
+       (SELECT own FROM message_vector WHERE message_vector.message_id = message.message_id)
+FROM json_each(?) AS wanted CROSS JOIN segment ON segment_id = wanted.value
+     CROSS JOIN message ON message.session_id = segment.session_id
+                       AND position BETWEEN first_position AND last_position
+ORDER BY segment_id, position;
+
 -- name: near_segments
 SELECT segment_id, mean FROM segment_vector
 WHERE mean MATCH vec_int8(:mean) AND k = :k AND scope_id = :scope_id AND distance <= :distance;
@@ -38,12 +53,15 @@ UPDATE segment SET link_id = :link_id
 WHERE link_id IN (SELECT value FROM json_each(:groups)) AND link_id <> :link_id;
 
 -- name: to_segment
--- Sessions with messages that have a vector and are in no segment.
+-- Sessions of which messages are in no segment.
 SELECT session_id, scope_id FROM session
 WHERE session_id > :after
-  AND (SELECT count(*) FROM message WHERE message.session_id = session.session_id)
-    > (SELECT ifnull(max(last_position), -1) + 1 FROM segment WHERE segment.session_id = session.session_id)
+  AND EXISTS (SELECT 1 FROM message WHERE message.session_id = session.session_id AND position = 1 + ifnull(
+    (SELECT last_position FROM segment WHERE segment.session_id = session.session_id ORDER BY number DESC LIMIT 1), -1))
 ORDER BY session_id LIMIT :most;
+
+-- name: delete_segments_waiting
+DELETE FROM meta WHERE key = 'segments_waiting';
 
 -- name: delete_segment_links
 DELETE FROM segment_link;
@@ -65,9 +83,8 @@ visible AS MATERIALIZED (
 ),
 found AS MATERIALIZED (
   SELECT value AS message_id, key AS place, session_id, position,
-         (SELECT segment_id FROM segment
+         (SELECT iif(last_position >= message.position, segment_id, NULL) FROM segment
           WHERE segment.session_id = message.session_id AND first_position <= message.position
-            AND last_position >= message.position
           ORDER BY first_position DESC LIMIT 1) AS segment_id
   FROM json_each(:found) CROSS JOIN message ON message.message_id = value
 ),
@@ -107,7 +124,7 @@ held AS (
        AND message.position BETWEEN counted.first_position AND counted.last_position
   WHERE messages <= :most AND alone IS NULL
 )
-SELECT turn, linked, found.place, session.name, session.source, ifnull(message.said_key, 9223372036854775807),
+SELECT turn, linked, (SELECT max(messages) FROM counted) > :most, found.place, session.name, session.source, ifnull(message.said_key, 9223372036854775807),
        message.session_id, message.position, message.external_id, message.speaker, message.role, message.content,
        message.image_caption, message.location, message.said_text
 FROM held CROSS JOIN message ON message.message_id = held.message_id

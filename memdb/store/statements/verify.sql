@@ -103,10 +103,12 @@ WHERE first_position <> before + 1 OR number <> earlier + 1 OR closed <> followe
 -- name: check_segment_vectors
 SELECT segment_id || ' is closed and has no vector, or one beside another scope' FROM segment
 WHERE closed
+  AND segment_id NOT IN (SELECT waiting.value FROM meta, json_each(meta.value) AS waiting WHERE meta.key = 'segments_waiting')
   AND scope_id IS NOT (SELECT scope_id FROM segment_vector WHERE segment_vector.segment_id = segment.segment_id)
 UNION ALL
-SELECT segment_id || ' has a vector and is no closed segment' FROM segment_vector
-WHERE segment_id NOT IN (SELECT segment_id FROM segment WHERE closed);
+SELECT segment_id || ' has a vector and is no closed segment, or waits for one' FROM segment_vector
+WHERE segment_id NOT IN (SELECT segment_id FROM segment WHERE closed)
+   OR segment_id IN (SELECT waiting.value FROM meta, json_each(meta.value) AS waiting WHERE meta.key = 'segments_waiting');
 
 -- name: check_segment_links
 SELECT here.segment_id || ' is linked to ' || here.other_id || ', which is not linked to it, or of another scope'
