@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
 from memdb import errors, settings
 from memdb.construct.admit import scope_of
 from memdb.construct.plan import Vectors, vectors_of_another
-from memdb.generate.distill import Distiller, ModelDistiller
+from memdb.generate.distill import Distiller
+from memdb.generate.distiller import OwnDistiller, as_distiller
 from memdb.memory import Memory
 from memdb.models.ports import AttentionScorer, Backbone, EmbeddingBackbone, Encoder, GraphEncoder, Reranker
 from memdb.models.registry import late_reranker, load_compressor, load_encoder, load_graph_encoder
@@ -28,7 +30,7 @@ def open(
     backbone: Backbone | None = None,
     reranker: Reranker | str | Path | None = None,
     graph_encoder: GraphEncoder | str | Path | None = None,
-    distiller: Distiller | Backbone | None = None,
+    distiller: Distiller | Backbone | str | Path | None = None,
     attention: AttentionScorer | str | Path | None = None,
     busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
 ) -> Memory:
@@ -42,10 +44,11 @@ def open(
     one (`load_reranker`); by default the embedded one. "late-interaction" compares with the encoder's token
     vectors, "linear" weighs the channels' scores. `graph_encoder`, or the name or folder of one, makes the
     graph token that the backbone reads in front of the text (`Memory.ask`). `distiller` tells what of the raw
-    history helps (`Memory.ask` by "defermem"): a language model that was trained for it, or a
-    `memdb.generate.distill.Distiller`; by default rules do. `attention` tells how much a message heeds the
-    one before it, for the rules of segments that ask (`Memory.rebuild_segments`): LLMLingua-2 in a folder, or
-    a `memdb.models.ports.AttentionScorer`; by default the encoder does, if it can.
+    history helps (`Memory.ask` by "defermem"): a language model that was trained for it; the folder or GGUF
+    file of one, which is closed with the memory; or a `memdb.generate.distill.Distiller`. By default rules
+    do. `attention` tells how much a message heeds the one before it, for the rules of segments that ask
+    (`Memory.rebuild_segments`): LLMLingua-2 in a folder, or a `memdb.models.ports.AttentionScorer`; by
+    default the encoder does, if it can.
 
     Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
     `ModelDamaged`, `InputError` for a graph encoder that was not trained for the backbone and the encoder.
@@ -55,17 +58,20 @@ def open(
     late = late_reranker(reranker, chosen)
     graphs = _graph_encoder(graph_encoder, backbone, chosen)
     heed = _scorer(attention)
-    database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
-    try:
+    told = as_distiller(distiller)
+    with ExitStack() as held:
+        if isinstance(told, OwnDistiller) and told is not distiller:
+            held.callback(told.close)
+        database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
+        held.callback(database.close)
         made = schema.prepare(database, schema.made_by(chosen))
-    except BaseException:
-        database.close()
-        raise
-    usable = (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension)
-    if not usable:
-        warnings.warn(vectors_of_another(database.path, made, chosen), errors.MemdbWarning, stacklevel=2)
-    told = ModelDistiller(distiller) if isinstance(distiller, Backbone) else distiller
-    return Memory(database, Vectors(chosen, usable=usable, scorer=heed), own, backbone, late, graphs, told)
+        usable = (chosen.sha256, chosen.dimension) == (made.encoder_sha256, made.encoder_dimension)
+        if not usable:
+            told_of = vectors_of_another(database.path, made, chosen)
+            warnings.warn(told_of, errors.MemdbWarning, stacklevel=2)
+        closing = held.pop_all()
+    vectors = Vectors(chosen, usable=usable, scorer=heed)
+    return Memory(database, vectors, own, backbone, late, graphs, told, closing.close)
 
 
 def _scorer(given: AttentionScorer | str | Path | None) -> AttentionScorer | None:

@@ -55,6 +55,7 @@ class Upkeep:
         reranker: Callable[[], Reranker | None],
         graph_encoder: GraphEncoder | None = None,
         distiller: Distiller | None = None,
+        close: Callable[[], None] | None = None,
     ) -> None:
         self._database = database
         self._vectors = vectors
@@ -63,6 +64,7 @@ class Upkeep:
         self._reranker = reranker
         self._graph_encoder = graph_encoder
         self._distiller = distiller
+        self._close = close or database.close
 
     @property
     def path(self) -> Path:
@@ -281,8 +283,10 @@ class Upkeep:
         )
 
     def close(self) -> None:
-        """Close the file. Closing twice is allowed. A backbone that was given stays open."""
-        self._database.close()
+        """Close the file, and a distiller that was named. Closing twice is allowed. A backbone that was given
+        stays open.
+        """
+        self._close()
 
     def __enter__(self) -> Self:
         return self

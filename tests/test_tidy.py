@@ -42,6 +42,9 @@ FENCES = {
     "gguf": ("models/gguf_file.py", "train/backbone.py"),
     "jinja2": ("models/chat_template.py",),
     "torch": ("generate/graph_token.py", "models/export.py", "train/"),
+    "transformers": ("train/",),
+    "peft": ("train/",),
+    "trl": ("train/distillpo_trl.py",),
     "torch_geometric": ("generate/graph_token.py", "train/"),
     "openai": ("models/openai.py",),
     "httpx2": ("models/openai.py", "models/endpoint.py"),
@@ -57,6 +60,9 @@ LATE = {
     "tokenizers",
     "torch",
     "torch_geometric",
+    "transformers",
+    "peft",
+    "trl",
     "llama_cpp",
     "gguf",
     "jinja2",
@@ -66,7 +72,10 @@ LATE = {
     "dateparser",
 }
 # Files that may load them all the same, because no other file loads these when it is loaded.
-REFERENCE = {"generate/graph_token.py": {"torch", "torch_geometric"}}
+REFERENCE = {
+    "generate/graph_token.py": {"torch", "torch_geometric"},
+    "train/distillpo_trl.py": {"torch", "trl"},
+}
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:

@@ -17,6 +17,7 @@ from memdb.activate.working_memory import CLOSING, OPENING, estimated_tokens, qu
 from memdb.generate.action import Action, action_schema, parse_action
 from memdb.generate.choose import Bounds, chosen
 from memdb.generate.distill_prompt import (
+    Style,
     clock_text,
     distill_turns,
     message_tokens,
@@ -120,14 +121,17 @@ class ExtractiveDistiller:
 
 
 class ModelDistiller:
-    """A `Distiller` that asks a language model, held to the schema where the backbone can be."""
+    """A `Distiller` that asks a language model, held to the schema where the backbone can be.
 
-    def __init__(self, backbone: Backbone) -> None:
-        self._backbone = backbone
+    `style` is the prompt that the model is asked by: the one it was trained on.
+    """
+
+    def __init__(self, backbone: Backbone, style: Style = "distill") -> None:
+        self._backbone, self.style = backbone, style
 
     def distil(self, history: History, question_time: str | None) -> Distillation:
         """See `Distiller`. Of a history without a message nothing is asked."""
-        asked = distill_turns(history, question_time)
+        asked = distill_turns(history, question_time, self.style)
         if not asked.messages:
             return Distillation()
         require_fits(asked, self._backbone)
@@ -140,11 +144,11 @@ class ModelDistiller:
 
     def room(self, question: str, question_time: str | None) -> int:
         """See `Distiller`."""
-        return room(self._backbone, question, question_time)
+        return room(self._backbone, question, question_time, self.style)
 
     def size(self, utterance: Utterance) -> int:
         """See `Distiller`."""
-        return message_tokens(utterance, self._backbone.count_tokens)
+        return message_tokens(utterance, self._backbone.count_tokens, self.style)
 
 
 def from_reply(reply: Completion, history: History, messages: dict[str, Utterance]) -> Distillation:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from string import Template
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from memdb import settings
 from memdb.activate.working_memory import CLOSING, OPENING, quoted
@@ -16,6 +16,8 @@ from memdb.models.ports import Backbone, Turn
 from memdb.records import History, Message, Query, Utterance
 
 Count = Callable[[str], int]
+Style = Literal["distill", "distill_brief"]  # what the file of the prompt is called
+STYLES: Final[tuple[Style, ...]] = get_args(Style)
 _LONGEST_ID: Final = "m99999"
 
 
@@ -26,14 +28,16 @@ class Asked(NamedTuple):
     messages: dict[str, Utterance]
 
 
-def distill_turns(history: History, question_time: str | None) -> Asked:
-    """The prompt for a history: its segments as JSON, a message on each line, quoted as data."""
+def distill_turns(history: History, question_time: str | None, style: Style = "distill") -> Asked:
+    """The prompt for a history, quoted as data, a message on each line: its segments as JSON, in the brief
+    style as lines of text with a blank line between segments.
+    """
     ids = compact_ids(history)
-    lines = iter(rendered(one, id) for id, one in ids.items())
-    segments = [_segment(lines, len(segment.utterances)) for segment in history.segments]
-    told = prompt("distill")
+    lines = iter(rendered(one, id, style) for id, one in ids.items())
+    segments = [[next(lines) for _ in segment.utterances] for segment in history.segments]
+    told = prompt(style)
     filled = Template(told.user).substitute(
-        history="\n".join([OPENING, "[", ",\n".join(segments), "]", CLOSING]),
+        history=_as_json(segments) if style == "distill" else "\n\n".join(map("\n".join, segments)),
         question=quoted(history.query.text),
         question_time=quoted(question_time) or NO_TIME,
     )
@@ -45,13 +49,19 @@ def compact_ids(history: History) -> dict[str, Utterance]:
     return {f"m{number}": one for number, one in enumerate(history.utterances, 1)}
 
 
-def _segment(lines: Iterator[str], count: int) -> str:
-    return "[\n" + ",\n".join(next(lines) for _ in range(count)) + "\n]"
+def _as_json(segments: Sequence[Sequence[str]]) -> str:
+    arrays = ("[\n" + ",\n".join(lines) + "\n]" for lines in segments)
+    return "\n".join([OPENING, "[", ",\n".join(arrays), "]", CLOSING])
 
 
-def rendered(utterance: Utterance, id: str) -> str:
+def rendered(utterance: Utterance, id: str, style: Style = "distill") -> str:
     """A message as one line of the prompt: what of it costs tokens."""
     message = utterance.message
+    if style == "distill_brief":
+        clock = quoted(clock_text(message))
+        head = f"{id} {quoted(message.speaker)}{clock and f', {clock}'}: {quoted(message.content)}"
+        more = (("image", message.image_caption), ("location", message.location))
+        return head + "".join(f" [{name}: {quoted(said)}]" for name, said in more if quoted(said))
     fields = {
         "msg_id": id,
         "speaker": quoted(message.speaker),
@@ -72,9 +82,9 @@ def clock_text(message: Message) -> str:
     return said_at.isoformat()
 
 
-def message_tokens(utterance: Utterance, count: Count) -> int:
+def message_tokens(utterance: Utterance, count: Count, style: Style = "distill") -> int:
     """An upper bound of what a message costs in the prompt: its line, and a segment's brackets."""
-    return count(f"[\n{rendered(utterance, _LONGEST_ID)}\n],\n")
+    return count(f"[\n{rendered(utterance, _LONGEST_ID, style)}\n],\n")
 
 
 def reply_tokens(backbone: Backbone) -> int:
@@ -87,12 +97,14 @@ def most_told(backbone: Backbone) -> int:
     return max(1, reply_tokens(backbone) // settings.DISTILLED_TOKENS)
 
 
-def room(backbone: Backbone, question: str, question_time: str | None = None) -> int:
+def room(
+    backbone: Backbone, question: str, question_time: str | None = None, style: Style = "distill"
+) -> int:
     """Tokens that the context leaves for the messages of a history, each of `message_tokens`.
 
     Raises InputError where the question leaves none.
     """
-    asked = distill_turns(History(query=Query(text=question)), question_time)
+    asked = distill_turns(History(query=Query(text=question)), question_time, style)
     left = backbone.context_tokens - reply_tokens(backbone) - _tokens(asked.turns, backbone.count_tokens)
     if left < 1:
         hint = "ask a shorter question, or take a model with a larger context"

@@ -3,7 +3,7 @@
 On Hugging Face an encoder has `model.onnx` or `onnx/model.onnx`, `tokenizer.json`, `config.json`, perhaps
 `1_Pooling/config.json`, `sentence_bert_config.json` and `config_sentence_transformers.json`; a reranker has
 the first three and perhaps `tokenizer_config.json`; a compressor the first three. Which of them it is,
-`architectures` in `config.json` says. A graph encoder always has a card.
+`architectures` in `config.json` says. A graph encoder and a distiller always have a card.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DECODER = "Qwen3ForCausalLM"  # of a Qwen3-Reranker; of a Qwen3-Embedding too, w
 GRAPHS = ("model.onnx", "onnx/model.onnx")
 BESIDE = ("_data", ".data")  # what the file beside a graph that holds its weights is called
 
-CardKind = Literal["encoder", "reranker", "graph", "compressor"]
+CardKind = Literal["encoder", "reranker", "graph", "compressor", "distiller"]
 HEX_DIGEST = re.compile("[0-9a-f]{64}")
 
 T = TypeVar("T")
@@ -156,28 +156,49 @@ class GraphCard(Card, frozen=True, kw_only=True):
                 raise ValueError(f"{part}_sha256 is 64 hex digits, not {digest!r}")
 
 
-AnyCard = EncoderCard | RerankerCard | GraphCard | CompressorCard
+class DistillerCard(Card, frozen=True, kw_only=True):
+    """A distiller's: a language model that was trained to distil (DeferMem section 3.3).
+
+    `base` is what the language model was before, `base_sha256` the digest of its file; `prompt` names the one
+    that it was trained on.
+    """
+
+    base: str
+    base_sha256: str
+    prompt: str
+    model: str = "model.gguf"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not HEX_DIGEST.fullmatch(self.base_sha256):
+            raise ValueError(f"base_sha256 is 64 hex digits, not {self.base_sha256!r}")
+
+
+AnyCard = EncoderCard | RerankerCard | GraphCard | CompressorCard | DistillerCard
 CARDS: Final[dict[CardKind, type[AnyCard]]] = {
     "encoder": EncoderCard,
     "reranker": RerankerCard,
     "graph": GraphCard,
     "compressor": CompressorCard,
+    "distiller": DistillerCard,
 }
 CALLED: Final = {
     EncoderCard: "an encoder",
     RerankerCard: "a reranker",
     GraphCard: "a graph encoder",
     CompressorCard: "a compressor",
+    DistillerCard: "a distiller",
 }
 LOADED_BY: Final = {
     EncoderCard: "load_encoder",
     RerankerCard: "load_reranker",
     GraphCard: "load_graph_encoder",
     CompressorCard: "load_compressor",
+    DistillerCard: "load_distiller",
 }
 
 
-C = TypeVar("C", EncoderCard, RerankerCard, GraphCard, CompressorCard)
+C = TypeVar("C", EncoderCard, RerankerCard, GraphCard, CompressorCard, DistillerCard)
 
 
 class _Kind(msgspec.Struct):

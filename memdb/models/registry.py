@@ -44,6 +44,7 @@ HUB_FILES = [
     "onnx/model.onnx",
     "onnx/model.onnx_data",
     "1_Pooling/config.json",
+    "model.gguf",
 ]
 
 
@@ -253,7 +254,7 @@ def find(spec: str | Path, *, kind: CardKind = "encoder") -> Path:
     if isinstance(spec, str) and spec.startswith(HUB):
         return _fetch(spec.removeprefix(HUB))
     if not Path(spec).is_dir():
-        gguf = ["the path of a .gguf file"] if kind == "reranker" else []
+        gguf = ["the path of a .gguf file"] if kind in ("reranker", "distiller") else []
         rules = [STOPWORD] if kind == "compressor" else []
         known = ["a folder", "hub:org/name", *gguf, *rules, *_come_with(kind)]
         called = "graph encoder" if kind == "graph" else kind

@@ -230,6 +230,9 @@ def recall(file: Path, question: str, explain: bool, as_json: bool, **options: A
     help="What the answer rests on: the working memory, distilled raw history, or both.",
 )
 @click.option(
+    "--distiller", metavar="MODEL", help="Of --method: folder or GGUF file of a distiller; else rules distil."
+)
+@click.option(
     "--budget", default=settings.CONTEXT_TOKENS, show_default=True, metavar="N", help="Tokens of memory."
 )
 @click.option("-k", default=settings.TOP_K, show_default=True, help="How many pieces of evidence at most.")
@@ -251,6 +254,8 @@ def ask(file: Path, question: str, llm: str | None, as_json: bool, **options: An
 
     require_model(llm, options, ("base_url", "threads", "context", "graph", "text_only"))
     text = stdin_text() if question == "-" else question
+    if options["distiller"] and options["method"] == "qgmem":
+        raise click.UsageError("--distiller is for history: ask by --method defermem or both")
     how = {name: options[name] for name in ("method", "k", "at", "as_of")}
     how |= {"budget_tokens": options["budget"]}
     how |= {"graph_mode": "text"} if options["text_only"] else {}
@@ -262,6 +267,7 @@ def ask(file: Path, question: str, llm: str | None, as_json: bool, **options: An
             encoder=options["encoder"],
             backbone=model,
             graph_encoder=options["graph"],
+            distiller=options["distiller"],
         ) as memory,
     ):
         if as_json:

@@ -9,7 +9,7 @@ of activations in between.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -43,6 +43,9 @@ TENSORS: Final = {"token_embd": "model.embed_tokens", "output_norm": "model.norm
 _LAYER: Final = re.compile(r"blk\.(\d+)\.(\w+)\.weight")
 
 Precision = Literal["float32", "bfloat16"]
+Stored = Literal["F32", "F16", "Q8_0"]
+FILE_TYPES: Final[dict[Stored, int]] = {"F32": 0, "F16": 1, "Q8_0": 7}  # what llama.cpp calls such files
+Q8_BLOCK: Final = 32  # weights that Q8_0 packs together
 
 
 def frozen(path: str | Path, *, precision: Precision = "float32") -> Any:
@@ -121,31 +124,67 @@ def _attend_after_kept(
     return mixed.reshape(b, h, t, d).transpose(1, 2), None
 
 
-def export_gguf(path: str | Path, out: str | Path, *, precision: Literal["F32", "F16"] = "F32") -> Path:
+def export_gguf(
+    path: str | Path,
+    out: str | Path,
+    *,
+    precision: Stored = "F32",
+    added: Mapping[str, NDArray[np.float32]] | None = None,
+) -> Path:
     """Write a GGUF file again with its weights dequantised: the very values that `frozen` computes with.
 
-    Every matrix is of `precision`, vectors are float32; what the file says of itself is copied.
-    Raises what `frozen` does.
+    Every matrix is of `precision`, vectors are float32, and so is a matrix whose rows Q8_0 cannot pack; what
+    the file says of itself is copied. `added` are changes of matrices by the names and in the layout of
+    transformers, without `.weight`: they are added before a matrix is packed.
+    Raises what `frozen` does, and ModelDamaged for a change that fits no matrix.
     """
-    from gguf import GGUFWriter
+    from gguf import GGMLQuantizationType, GGUFWriter, quants
 
     reader = _reader(Path(path))
+    changes = _stored_changes(reader, Path(path), added or {})
     writer = GGUFWriter(out, _said(reader, "general.architecture", str))
     for field in reader.fields.values():
         if not field.name.startswith("GGUF.") and field.name not in _NOT_COPIED:
             inner = field.types[-1] if len(field.types) > 1 else None
             writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=inner)
-    writer.add_file_type({"F32": 0, "F16": 1}[precision])
+    writer.add_file_type(FILE_TYPES[precision])
     for tensor in reader.tensors:
         values = _values(tensor)
-        kind = np.float16 if precision == "F16" and values.ndim > 1 else np.float32
-        writer.add_tensor(tensor.name, values.astype(kind))
-
+        if tensor.name in changes:
+            values = values + changes[tensor.name]
+        packs = values.ndim > 1 and (precision != "Q8_0" or values.shape[-1] % Q8_BLOCK == 0)
+        kind = GGMLQuantizationType[precision if packs else "F32"]
+        writer.add_tensor(tensor.name, quants.quantize(values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return Path(out)
+
+
+def _stored_changes(
+    reader: Any, path: Path, added: Mapping[str, NDArray[np.float32]]
+) -> dict[str, NDArray[np.float32]]:
+    """The changes by the names and in the layout of the file."""
+    if not added:
+        return {}
+    said = _architecture(reader, path)
+    config = _config(reader, said, path)
+    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
+    shapes = {one.name: tuple(int(side) for side in reversed(one.shape)) for one in reader.tensors}
+    names = {
+        f"model.layers.{layer}.{theirs}": (ours, f"blk.{layer}.{ours}.weight")
+        for layer in range(config["num_hidden_layers"])
+        for ours, theirs in LAYER_TENSORS.items()
+    } | {theirs: (ours, f"{ours}.weight") for ours, theirs in TENSORS.items()}
+    changes = {}
+    for name, change in added.items():
+        ours, stored = names.get(name, ("", ""))
+        if shapes.get(stored) != change.shape:
+            raise ModelDamaged(f"the change {list(change.shape)} of {name} fits no matrix of {path.name}")
+        turned = ours in heads and said in INTERLEAVED
+        changes[stored] = permuted(change, heads[ours]) if turned else change
+    return changes
 
 
 _NOT_COPIED: Final = {"general.architecture", "general.file_type", "general.quantization_version"}

@@ -25,14 +25,14 @@ def read_log(file: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
 
 
-def plot(curves: dict[str, list[list[float]]], file: Path) -> None:
-    """The losses over the steps, as a picture."""
+def plot(curves: dict[str, list[list[float]]], file: Path, label: str = "nats per target token") -> None:
+    """Curves over the steps, as a picture; `label` says what their values are."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot(xlabel="step", ylabel="nats per target token")
+    axes = figure.add_subplot(xlabel="step", ylabel=label)
     for name, points in curves.items():
         axes.plot(*zip(*points, strict=True), label=name, marker="o" if name == "validation" else None)
     axes.legend()

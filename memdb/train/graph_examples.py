@@ -15,7 +15,7 @@ import datetime as dt
 import json
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -75,25 +75,37 @@ def convomem(folder: Path, cases: int = 1200, seed: int = SEED) -> list[Case]:
     `folder` is its `evidence_questions`: `<category>/<n>_evidence/<file>.json`. The i-th conversation of a
     case is given the day FIRST_DAY + DAYS_APART i. Raises InputError for a category with too few items.
     """
-    draw, chosen = random.Random(seed), list[Case]()
-    for category, share in MIX.items():
-        wanted = cases * share // sum(MIX.values())
+    return [_case(name, item) for name, item in evidence_items(folder, cases, seed, MIX)]
+
+
+def evidence_items(
+    folder: Path, cases: int, seed: int, mix: Mapping[str, int]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """So many of ConvoMem's evidence items under names of their own, the categories mixed as in `mix`.
+
+    Raises InputError for a category with too few items.
+    """
+    draw = random.Random(seed)
+    for category, share in mix.items():
+        wanted = cases * share // sum(mix.values())
         files = sorted((folder / category).rglob("*.json"))
         items = [item for file in files for item in json.loads(file.read_text())["evidence_items"]]
         if len(items) < wanted:
             raise InputError(f"{folder / category} has {len(items)} evidence items, not {wanted}")
         for number, item in enumerate(draw.sample(items, wanted)):
-            chosen.append(_case(f"{category}-{number}", item))
-    return chosen
+            yield f"{category}-{number}", item
 
 
 def _case(name: str, item: dict[str, Any]) -> Case:
-    sittings = []
+    return Case(name, tuple(dated(item)), ((item["question"], item["answer"]),))
+
+
+def dated(item: dict[str, Any]) -> Iterator[Sitting]:
+    """The conversations of an evidence item, the i-th on the day FIRST_DAY + DAYS_APART i."""
     for number, conversation in enumerate(item["conversations"]):
         day = (FIRST_DAY + dt.timedelta(days=DAYS_APART * number)).isoformat()
         said = tuple(Message(one["speaker"], one["text"], day) for one in conversation["messages"])
-        sittings.append(Sitting(f"{number:03}", said))
-    return Case(name, tuple(sittings), ((item["question"], item["answer"]),))
+        yield Sitting(f"{number:03}", said)
 
 
 def examples(

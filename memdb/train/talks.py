@@ -124,7 +124,8 @@ def _episode(name: str, scenes: Sequence[dict[str, Any]]) -> Talk:
             evidence = tuple(dict.fromkeys(one for one in ids if one in known))
             kind: Kind = "time" if asked["question"].lower().startswith("when") else "single"
             if evidence:
-                questions.append(Question(_joined(asked["question"]), kind, evidence))
+                answer = _joined(asked["answers"][0].get("answer_text", ""))
+                questions.append(Question(_joined(asked["question"]), kind, evidence, answer))
     return Talk(name, tuple(sittings), tuple(questions))
 
 
@@ -162,7 +163,8 @@ def _haystack(name: str, asked: Sequence[dict[str, Any]]) -> Talk:
             )
             sittings.append((said_at, Sitting(f"{one['question_id']}:{number}", messages)))
         evidence = tuple(f"{one['question_id']}:{turn}" for turn in one["evidence_turn_ids"])
-        questions.append(Question(one["question"], "multi" if len(evidence) > 1 else "single", evidence))
+        kind: Kind = "multi" if len(evidence) > 1 else "single"
+        questions.append(Question(one["question"], kind, evidence, str(one.get("answer", ""))))
     sittings.sort(key=lambda dated: dated[0])
     return Talk(name, tuple(sitting for _, sitting in sittings), tuple(questions))
 

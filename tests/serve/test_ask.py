@@ -114,3 +114,18 @@ def test_bad_usage_is_exit_code_2(cli, talk: Path, args: list[str]) -> None:
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.startswith("memdb: ")
+
+
+def test_a_distiller_is_loaded_for_history_and_refused_without(
+    cli, talk: Path, model: list[ScriptedBackbone]
+) -> None:
+    asked = ("ask", talk, "Who is Ana's favourite player?", "--distiller", "small.gguf")
+    result = cli(*asked)
+    assert result.exit_code == 2
+    assert "--distiller is for history: ask by --method defermem or both" in result.stderr
+    assert model == []
+    result = cli(*asked, "--method", "defermem")
+    assert result.exit_code == 0
+    (distiller,) = model
+    assert (distiller.name, len(distiller.calls)) == ("small.gguf", 1)
+    assert "useful_msg" in distiller.calls[0].turns[0].text
