@@ -22,8 +22,9 @@ from memdb.models.fakes import HashEncoder
 from memdb.records import Reembedded
 from memdb.store import schema
 from memdb.store.connection import load_vectors
+from tests import segmented
 from tests.encoders import Turned
-from tests.scripted import PROMPTS, TALK, everything, facts, reader, saying
+from tests.scripted import PROMPTS, SEGMENTS, TALK, everything, facts, reader, saying
 
 ROOT = Path(__file__).parents[1]
 SENTENCE = re.compile(r"F-\d{3}")
@@ -393,9 +394,11 @@ def test_re_embedding_stages_what_it_makes_and_switches_at_once(path: Path) -> N
         assert changed == {"encoder_name", "encoder_sha256", "traced_unit_id"}
         assert len(after["message_vector"]) == len(before["message_vector"]) + 1
         assert not set(after["message_vector"]) & set(before["message_vector"])
+        assert [after[table] for table in SEGMENTS.split()] == [[], [], []]
         assert memory.verify().problems == ()
         memory.reembed()
     assert everything(path)["tables"] == before["tables"]
+    assert all(everything(path)[table] for table in ("segment", "segment_vector"))
 
 
 def _interrupt(_: object) -> None:
@@ -421,6 +424,97 @@ def test_traces_and_segments_are_checked(raw: apsw.Connection, path: Path) -> No
     with memdb.open(path, encoder=ENCODER) as memory:
         checks = {problem.check for problem in memory.verify().problems}
     assert checks == {"traces", "segments", "trace_texts"}
+
+
+def test_segments_hold_the_messages_from_the_first_on(raw: apsw.Connection, path: Path) -> None:
+    """[F-051] [F-056]"""
+    sessions = dict(raw.execute("SELECT session_id, count(*) FROM message GROUP BY session_id"))
+    with pytest.warns(memdb.errors.MemdbWarning):
+        other = memdb.open(path, encoder=Turned(64))
+    with other:
+        other.add(MESSAGES[5:], session="two", source="chat")
+    with memdb.open(path, encoder=ENCODER) as memory:
+        memory.add(MESSAGES[2:5], session="two", source="chat")
+    found: dict[int, list[tuple[int, ...]]] = {}
+    sql = "SELECT session_id, number, first_position, last_position, closed FROM segment ORDER BY 1, 2"
+    for session_id, *row in raw.execute(sql):
+        found.setdefault(session_id, []).append(tuple(row))
+    assert found.keys() == sessions.keys()
+    for session_id, rows in found.items():
+        numbers, firsts, lasts, closed = (list(column) for column in zip(*rows, strict=True))
+        assert numbers == list(range(len(rows)))
+        assert firsts == [0, *[last + 1 for last in lasts[:-1]]]
+        assert lasts[-1] == sessions[session_id] - 1
+        assert closed == [1] * (len(rows) - 1) + [0]
+    assert max(map(len, found.values())) > 1
+
+
+def test_how_segments_are_made(tmp_path: Path) -> None:
+    """[F-056] [F-057]"""
+    counted = [Message("Ana", f"tree {n % 3}") for n in range(300)]
+    rows = []
+    for portion in (50, 300):
+        path = tmp_path / f"{portion}.memdb"
+        with memdb.open(path, encoder=ENCODER) as memory:
+            memory.rebuild_segments(rule="sim", tau1=-1.0, tau2=0.8)
+            assert {name: memory.about().settings[name] for name in SHAPING} == dict(
+                zip(SHAPING, ("sim", -1.0, 0.8), strict=True)
+            )
+            for start in range(0, 300, portion):
+                memory.add(counted[start : start + portion])
+        rows.append(everything(path))
+    spans = [row[3:6] + row[7:] for row in rows[0]["segment"]]
+    assert spans == [(0, 0, 255, 1), (1, 256, 299, 0)]
+    assert [rows[0][table] == rows[1][table] for table in SEGMENTS.split()] == [True] * 3
+    assert len(rows[0]["segment_link"]) == 2
+    with memdb.open(path, encoder=ENCODER) as memory:
+        memory.rebuild_segments(rule="valley", tau1=1.0)
+    assert max(row[5] - row[4] for row in everything(path)["segment"]) < 3
+    assert everything(path)["segment_link"]
+
+
+SHAPING = ("segment_rule", "segment_threshold", "link_threshold")
+
+
+def test_segment_vectors(raw: apsw.Connection) -> None:
+    """[F-058]"""
+    rows = raw.execute(
+        "SELECT segment_id, session_id, first_position, last_position, segment.scope_id, mean,"
+        " segment_vector.scope_id FROM segment LEFT JOIN segment_vector USING (segment_id)"
+    ).fetchall()
+    assert len(rows) == raw.execute("SELECT count(*) FROM segment_vector").get
+    for segment_id, session_id, first, last, scope_id, mean, beside in rows:
+        assert scope_id == beside, segment_id
+        said = raw.execute(
+            "SELECT own FROM message JOIN message_vector USING (message_id)"
+            " WHERE session_id = ? AND position BETWEEN ? AND ?",
+            (session_id, first, last),
+        ).fetchall()
+        vectors = np.stack([np.frombuffer(code, np.int8) for (code,) in said]).astype(float)
+        whole = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).sum(axis=0)
+        right = whole / np.linalg.norm(whole) * 127 * math.sqrt(64) / 4.5
+        assert (np.frombuffer(mean, np.int8) == np.clip(np.rint(right), -127, 127)).all()
+    assert max(last - first for _, _, first, last, *_ in rows) > 1
+
+
+def test_segment_links(path: Path, tmp_path: Path) -> None:
+    """[F-059] [F-064]"""
+    with memdb.open(path, encoder=ENCODER, scope="*") as memory:
+        memory.rebuild_segments(rule="sim", tau1=0.9, tau2=0.4)
+    found = segmented.held(path)
+    assert found.links == segmented.expected(path, "sim", 0.9, 0.4).links
+    assert found.links.items() == {(b, a): alike for (a, b), alike in found.links.items()}.items()
+    assert found.groups == segmented.components(list(found.spans), list(found.links))
+    assert len({len(group) for group in found.groups}) > 1
+    with memdb.open(tmp_path / "alike.memdb", encoder=ENCODER) as memory:
+        for number in range(70):
+            memory.add([Message("Ana", "Yes.")], session=str(number))
+        assert memory.verify().problems == ()
+        found = segmented.held(memory.path)
+    assert [len(group) for group in found.groups] == [70]
+    assert set(found.links.values()) == {1.0}
+    neighbours = [sum(one == name for one, _ in found.links) for name in found.spans]
+    assert neighbours == [69] * 64 + [64] * 6
 
 
 def test_triple_vectors(raw: apsw.Connection) -> None:
