@@ -51,7 +51,7 @@ def words(utterance: Utterance) -> int:
 )
 def test_what_is_left_of_a_segment(sizes: list[int], best: int, budget: int, left: list[int] | None) -> None:
     kept, tokens = within([placed(0, sizes, best)], budget, words)
-    found = [[words(one.message.content) for one in part.segment.utterances] for part in kept]
+    found = [[words(one) for one in part.segment.utterances] for part in kept]
     assert found == ([] if left is None else [left])
     assert tokens == sum(left or [])
     assert all(part.segment.cut == (left != sizes) for part in kept)
@@ -70,13 +70,13 @@ def test_what_holds_of_every_budget(
     given_ = [placed(number, sizes, best % len(sizes)) for number, (sizes, best) in enumerate(direct)]
     given_ += [placed(number, sizes, None) for number, (sizes, _) in enumerate(linked, len(direct))]
     kept, tokens = within(given_, budget, words)
-    assert tokens == sum(words(one.message.content) for part in kept for one in part.segment.utterances)
+    assert tokens == sum(words(one) for part in kept for one in part.segment.utterances)
     assert tokens <= budget
     by_number = {part.session_id: part for part in kept}
     assert list(by_number) == sorted(by_number), "the order stays"
     left = budget
     for one in given_:
-        sizes = [words(utterance.message.content) for utterance in one.segment.utterances]
+        sizes = [words(utterance) for utterance in one.segment.utterances]
         part = by_number.get(one.session_id)
         if sum(sizes) <= left:
             assert part == one
@@ -84,7 +84,7 @@ def test_what_holds_of_every_budget(
             assert part is None
         else:
             best = min(one.segment.utterances, key=lambda utterance: utterance.rank or 0)
-            assert (part is None) == (words(best.message.content) > left)
+            assert (part is None) == (words(best) > left)
             if part is not None:
                 places = [utterance.position for utterance in part.segment.utterances]
                 assert part.segment.cut
@@ -95,4 +95,4 @@ def test_what_holds_of_every_budget(
                 around = sizes[max(places[0] - 1, 0) : places[0]] + sizes[places[-1] + 1 : places[-1] + 2]
                 assert all(size > room for size in around), "nothing more fits beside it"
         if part is not None:
-            left -= sum(words(utterance.message.content) for utterance in part.segment.utterances)
+            left -= sum(words(utterance) for utterance in part.segment.utterances)
