@@ -107,12 +107,18 @@ def test_segments_that_are_near_are_the_same_looked_up_or_compared(
             {-n: cosine for cosine, n in sorted(line, reverse=True)[: most + 1] if cosine >= least}
             for line in alike
         ]
-        for looked_up, block in ((len(codes), 8), (0, 8), (0, 8_192)):
+        for looked_up, block, told in ((30, 8, 4_096), (30, 8, 3), (0, 8, 4_096), (0, 8_192, 4_096)):
             patch.setattr(settings, "SEGMENTS_LOOKED_UP", looked_up)
             patch.setattr(settings, "SEGMENT_BLOCK", block)
+            patch.setattr(settings, "SEGMENTS_COMPARED", block)
+            patch.setattr(settings, "MAX_K", told)
             with memory._database.reader() as connection:
                 found = segments.near(connection, 1, codes, least)
-            assert [list(one.items()) for one in found] == [list(one.items()) for one in right], looked_up
+            assert [list(one.items()) for one in found] == [list(one.items()) for one in right], (
+                looked_up,
+                block,
+                told,
+            )
 
 
 def test_segments_of_another_scope_are_not_near(
