@@ -13,8 +13,8 @@ from memdb.construct.plan import Vectors, vectors_of_another
 from memdb.generate.distill import Distiller
 from memdb.generate.distiller import OwnDistiller, as_distiller
 from memdb.memory import Memory
-from memdb.models.ports import Backbone, EmbeddingBackbone, Encoder, GraphEncoder, Reranker
-from memdb.models.registry import late_reranker, load_encoder, load_graph_encoder
+from memdb.models.ports import AttentionScorer, Backbone, EmbeddingBackbone, Encoder, GraphEncoder, Reranker
+from memdb.models.registry import late_reranker, load_compressor, load_encoder, load_graph_encoder
 from memdb.records import Scope
 from memdb.store import schema
 from memdb.store.connection import Database
@@ -31,6 +31,7 @@ def open(
     reranker: Reranker | str | Path | None = None,
     graph_encoder: GraphEncoder | str | Path | None = None,
     distiller: Distiller | Backbone | str | Path | None = None,
+    attention: AttentionScorer | str | Path | None = None,
     busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
 ) -> Memory:
     """Open a memory file, and make it if there is none.
@@ -45,7 +46,9 @@ def open(
     graph token that the backbone reads in front of the text (`Memory.ask`). `distiller` tells what of the raw
     history helps (`Memory.ask` by "defermem"): a language model that was trained for it; the folder or GGUF
     file of one, which is closed with the memory; or a `memdb.generate.distill.Distiller`. By default rules
-    do.
+    do. `attention` tells how much a message heeds the one before it, for the rules of segments that ask
+    (`Memory.rebuild_segments`): LLMLingua-2 in a folder, or a `memdb.models.ports.AttentionScorer`; by
+    default the encoder does, if it can.
 
     Raises `CannotOpen`, `NotAMemory`, `NewerFormat`, `Damaged`, `ReadOnly`, `Locked`, `ModelNotFound`,
     `ModelDamaged`, `InputError` for a graph encoder that was not trained for the backbone and the encoder.
@@ -54,6 +57,7 @@ def open(
     own = Scope() if scope is None else scope_of(scope)
     late = late_reranker(reranker, chosen)
     graphs = _graph_encoder(graph_encoder, backbone, chosen)
+    heed = _scorer(attention)
     told = as_distiller(distiller)
     with ExitStack() as held:
         if isinstance(told, OwnDistiller) and told is not distiller:
@@ -66,7 +70,18 @@ def open(
             told_of = vectors_of_another(database.path, made, chosen)
             warnings.warn(told_of, errors.MemdbWarning, stacklevel=2)
         closing = held.pop_all()
-    return Memory(database, Vectors(chosen, usable=usable), own, backbone, late, graphs, told, closing.close)
+    vectors = Vectors(chosen, usable=usable, scorer=heed)
+    return Memory(database, vectors, own, backbone, late, graphs, told, closing.close)
+
+
+def _scorer(given: AttentionScorer | str | Path | None) -> AttentionScorer | None:
+    if given is None or isinstance(given, AttentionScorer):
+        return given
+    found = load_compressor(given)
+    if not isinstance(found, AttentionScorer):
+        hint = "export it with memdb.models.export, which writes into its card where it attends"
+        raise errors.InputError(f"{found.name} does not tell its attention", hint=hint)
+    return found
 
 
 def _graph_encoder(

@@ -116,7 +116,7 @@ DISTILL_TOKENS: Final = 4_096  # longest reply of a distiller, a third of its co
 DISTILLED_TOKENS: Final = MAX_INFO_CHARS // 2 + 40
 
 # --- Rewards of a distiller (DeferMem gives no numbers; ours)
-LEAST_ANSWER_F1: Final = 0.5  # of the words of an answer and of its reference, to be correct without a model
+LEAST_ANSWER_F1: Final = 0.7  # of the words of an answer and of its reference, to be correct without a model
 LEAST_ANSWER_SHARE: Final = 0.6  # of a reference's words in evidence that answers, without a model (measured)
 LEAST_INFORMATION_SHARE: Final = 0.5  # of them in evidence that is not to blame for a wrong answer
 JUDGE_TRIES: Final = 3  # of a judgement: what cannot be read twice more is asked for again, then failed

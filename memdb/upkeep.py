@@ -171,7 +171,9 @@ class Upkeep:
         whose segments were to be made anew by somebody who was stopped. Raises `ReadOnly`.
         """
         encoder = self._now().encoder
-        return 0 if encoder is None else construct_segments.update(self._database, encoder)
+        return (
+            0 if encoder is None else construct_segments.update(self._database, encoder, self._vectors.scorer)
+        )
 
     def rebuild_segments(
         self, *, tau1: float | None = None, tau2: float | None = None, rule: str | None = None
@@ -196,11 +198,11 @@ class Upkeep:
                 changes[name] = asked.cosine(value, name)
         if rule is not None:
             changes["segment_rule"] = asked.one_of(rule, construct_segments.RULES, "rule")
-            if rule in construct_segments.ATTENTIVE and construct_segments.scorer_of(encoder) is None:
+            if rule in construct_segments.ATTENTIVE and self._vectors.scorer is None:
                 raise errors.InputError(
                     f"the encoder {encoder.name} tells no attention", hint="take rule sim"
                 )
-        return construct_segments.rebuild(self._database, encoder, **changes)
+        return construct_segments.rebuild(self._database, encoder, self._vectors.scorer, **changes)
 
     def calibrate(
         self, target_tokens: int = settings.HISTORY_TOKENS, *, k: int = settings.CALIBRATION_K
@@ -217,10 +219,15 @@ class Upkeep:
         with self._database.reader() as connection:
             rule = construct_segments.shaping(connection).rule
         found = calibrate(
-            self._database, encoder, rule, estimated_tokens, asked.count(k), asked.budget(target_tokens)
+            self._database,
+            self._vectors.scorer,
+            rule,
+            estimated_tokens,
+            asked.count(k),
+            asked.budget(target_tokens),
         )
         construct_segments.rebuild(
-            self._database, encoder,
+            self._database, encoder, self._vectors.scorer,
             segment_threshold=found.threshold, link_threshold=found.link_threshold,
         )  # fmt: skip
         return found
@@ -251,7 +258,7 @@ class Upkeep:
 
         Raises `ReadOnly`, `ModelError`, and `Locked` when somebody else begins with another encoder.
         """
-        return construct_reembed.reembed(self._database, self._vectors.own, progress)
+        return construct_reembed.reembed(self._database, self._vectors.own, progress, self._vectors.scorer)
 
     def verify(self) -> Verification:
         """Derive again and compare: SQLite's own checks, counts, indexes, spans, references."""

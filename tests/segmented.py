@@ -149,7 +149,7 @@ def components(names: Sequence[Name], links: Sequence[tuple[Name, Name]]) -> set
 
 
 def expected(path: Path, rule: str, tau1: float, tau2: float) -> Segmented:
-    """What `held` should be, if codes are those the file holds: all pairs of closed segments are looked at."""
+    """What `held` should be, if codes are those the file holds: all pairs of closed segments count."""
     spans = {
         (talk.user, talk.session, number): span
         for talk in talks(path)

@@ -152,6 +152,6 @@ def test_case_26_a_model_that_obeys_writes_nothing_that_was_not_said(
     with pytest.warns(MemdbWarning):
         memory.build(saying(obeyed))
     [window] = memory.windows()
-    assert (window.state, window.made_by) == ("failed", "rules-2")
+    assert (window.state, window.made_by) == ("failed", "rules-3")
     assert [one.reason for one in window.rejections] == ["unsupported", "unsupported", "bad_id"]
     assert memory.verify().problems == ()

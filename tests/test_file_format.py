@@ -22,6 +22,7 @@ from memdb.models.fakes import HashEncoder
 from memdb.records import Reembedded
 from memdb.store import schema
 from memdb.store.connection import load_vectors
+from tests import segmented
 from tests.encoders import Turned
 from tests.scripted import PROMPTS, TALK, everything, facts, reader, saying
 
@@ -423,6 +424,28 @@ def test_traces_and_segments_are_checked(raw: apsw.Connection, path: Path) -> No
     assert checks == {"traces", "segments", "trace_texts"}
 
 
+def test_segments(tmp_path: Path) -> None:
+    """[F-051] [F-056] [F-057] [F-058] [F-059]"""
+    path = tmp_path / "segments.memdb"
+    with memdb.open(path, encoder=ENCODER) as memory:
+        for session in ("s", "t"):
+            words = ["rain rain river", "rain river", "oven bread", "oven", "piano", "rain", "rain river"]
+            memory.add([Message("Ana", text) for text in words], session=session)
+        made = memory.about().settings
+    rule, tau1, tau2 = (made[key] for key in ("segment_rule", "segment_threshold", "link_threshold"))
+    found, right = segmented.held(path), segmented.expected(path, rule, tau1, tau2)
+    assert found == right
+    assert len(found.links) > 2
+    assert segmented.wrong_means(path) == []
+    codes = segmented.means(path)
+    assert {name for name, code in codes.items() if code} == {n for n, span in found.spans.items() if span[2]}
+    raw = segmented.opened(path)
+    raw.execute("INSERT OR REPLACE INTO meta VALUES ('segments_waiting', '[1]')")
+    raw.close()
+    with memdb.open(path, encoder=ENCODER) as memory:
+        assert {problem.check for problem in memory.verify().problems} == {"segments"}, "it has a vector"
+
+
 def test_triple_vectors(raw: apsw.Connection) -> None:
     """[F-045]"""
     found = raw.execute(
@@ -491,7 +514,7 @@ WINDOW = "SELECT state, made_by, attempts, error IS NOT NULL FROM window ORDER B
 def test_states_of_windows_and_who_made_them(tmp_path: Path) -> None:
     """[F-036] [F-037] [F-038] [F-039]"""
     path = tmp_path / "built.memdb"
-    rules, model = "rules-2", f"scripted prompts {PROMPTS_DIGEST}"
+    rules, model = "rules-3", f"scripted prompts {PROMPTS_DIGEST}"
 
     def rows() -> list[tuple[str, str, int, int]]:
         connection = apsw.Connection(str(path))

@@ -41,6 +41,7 @@ TAU1: Final = (0.2, 0.4, 0.6, 0.7)
 TAU2: Final = (0.7, 0.8, 0.9)
 CELLS: Final = tuple(Cell(tau1, tau2) for tau1 in TAU1 for tau2 in TAU2)
 UNBOUNDED: Final = 10**9  # tokens: the paper's candidate sets have no budget
+GRID_K: Final = 50  # messages that are found: as many as the budget takes would bring most of a short history
 
 
 @contextmanager
@@ -103,7 +104,7 @@ def _cuts(path: Path, encoder: Encoder | None) -> Cuts:
     """The history of a file with its segments made anew for each cell."""
     with opened(path, encoder) as (memory, _):
         sifts: dict[str, Sift] = {
-            entry: Candidates(memory, entry, budget_tokens=UNBOUNDED) for entry in ENTRIES
+            entry: Candidates(memory, entry, k=GRID_K, budget_tokens=UNBOUNDED) for entry in ENTRIES
         }
         for cell in CELLS:
             memory.rebuild_segments(tau1=cell.tau1, tau2=cell.tau2)

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb import settings
-from memdb.construct.segments import ATTENTIVE, Rule, attention_of, boundaries, scorer_of, text_of
+from memdb.construct.segments import ATTENTIVE, Rule, attention_of, boundaries, text_of
 from memdb.errors import InputError
-from memdb.models.ports import Encoder
+from memdb.models.ports import AttentionScorer
 from memdb.records import Calibrated
 from memdb.store import rows, segments
 from memdb.store.connection import Database
@@ -40,13 +40,13 @@ class _Sample(NamedTuple):
 
 
 def calibrate(
-    database: Database, encoder: Encoder, rule: Rule, count: Count, k: int, target_tokens: int
+    database: Database, scorer: AttentionScorer | None, rule: Rule, count: Count, k: int, target_tokens: int
 ) -> Calibrated:
     """The thresholds under which `k` messages and all that comes with them have about `target_tokens` tokens.
 
     Raises InputError for a file with too few messages that have a vector.
     """
-    sample = _sample(database, encoder, rule, count)
+    sample = _sample(database, scorer if rule in ATTENTIVE else None, count)
     if len(sample.tokens) < LEAST_MESSAGES:
         raise InputError(
             f"{len(sample.tokens)} messages with vectors are too few to calibrate with",
@@ -71,10 +71,9 @@ def _first(tried: Sequence[tuple[float, float]], target_tokens: int) -> float:
     return next((one for one, told in tried if told <= target_tokens), tried[-1][0])
 
 
-def _sample(database: Database, encoder: Encoder, rule: Rule, count: Count) -> _Sample:
+def _sample(database: Database, scorer: AttentionScorer | None, count: Count) -> _Sample:
     """Sessions from the first on, until there are CALIBRATION_MESSAGES."""
     codes, tokens, starts, attention = list[bytes](), list[int](), list[int](), list[float]()
-    scorer = scorer_of(encoder) if rule in ATTENTIVE else None
     with database.reader() as connection:
         for session_id in rows.session_ids(connection):
             room = settings.CALIBRATION_MESSAGES - len(codes)

@@ -18,7 +18,7 @@ from memdb import errors
 from memdb.construct import derive, segments, views
 from memdb.construct.admit import Admitted
 from memdb.construct.traces import triple_text
-from memdb.models.ports import Encoder
+from memdb.models.ports import AttentionScorer, Encoder
 from memdb.records import Axis, Message, Scope, Unit
 from memdb.store import indexes, rows, schema
 from memdb.store.connection import Connection, Database
@@ -81,23 +81,27 @@ class Overtaken(Exception):
 class Vectors:
     """Texts to int8 codes through a memory's own encoder, while the file's vectors are of it.
 
-    Else `encoder` is None, and there are no codes. Another process may re-embed the file at any time: a plan
+    Else `encoder` is None, and there are no codes. `scorer` tells attention between messages, if anything
+    does: what was given, or the encoder. Another process may re-embed the file at any time: a plan
     is made with `read`, and the transaction that writes it begins with `require`.
     """
 
-    def __init__(self, own: Encoder, *, usable: bool = True) -> None:
+    def __init__(self, own: Encoder, *, usable: bool = True, scorer: AttentionScorer | None = None) -> None:
         self.own = own
+        self.scorer = scorer or segments.scorer_of(own)
         self.encoder = own if usable else None
         self.scale = indexes.vector_scale(own.dimension)
 
     def now(self, connection: Connection) -> Vectors:
         """The same for the state of the file the writer sees."""
-        return Vectors(self.own, usable=schema.has_vectors_of(connection, self.own))
+        usable = schema.has_vectors_of(connection, self.own)
+        return Vectors(self.own, usable=usable, scorer=self.scorer)
 
     def read(self, database: Database) -> Vectors:
         """The same for the file as it is now."""
         with database.reader() as connection:
-            return Vectors(self.own, usable=schema.sees_vectors_of(database, connection, self.own))
+            usable = schema.sees_vectors_of(database, connection, self.own)
+        return Vectors(self.own, usable=usable, scorer=self.scorer)
 
     def require(self, connection: Connection) -> None:
         """Raise Overtaken unless codes that these vectors gave, or did not give, are right for the file."""
@@ -218,8 +222,8 @@ def _plan_messages(vectors: Vectors, before: _Before, fresh: Sequence[Admitted])
 
 def _plan_attention(vectors: Vectors, before: _Before, fresh: Sequence[Admitted]) -> dict[int, float] | None:
     """What tells where segments begin among the fresh messages and the two stored before them."""
-    scorer = segments.scorer_of(vectors.encoder)
-    if before.rule not in segments.ATTENTIVE or scorer is None:
+    scorer = vectors.scorer
+    if before.rule not in segments.ATTENTIVE or scorer is None or vectors.encoder is None:
         return None
     known = before.tail[-_ATTENTIVE:]
     messages = [one.message for one in known] + [one.message for one in fresh]

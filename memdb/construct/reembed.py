@@ -17,7 +17,7 @@ from memdb import errors, settings
 from memdb.construct import segments, traces, views
 from memdb.construct.plan import Overtaken
 from memdb.construct.traces import triple_text
-from memdb.models.ports import Encoder
+from memdb.models.ports import AttentionScorer, Encoder
 from memdb.records import Message, Reembedded
 from memdb.store import indexes, schema, staging
 from memdb.store.connection import Connection, Database
@@ -31,7 +31,12 @@ _TRIES: Final = 4  # looks for what is left before nobody may write while the la
 _LOOKED_UP: Final = 8_192  # ids of rows looked up at once
 
 
-def reembed(database: Database, encoder: Encoder, progress: Progress | None = None) -> Reembedded:
+def reembed(
+    database: Database,
+    encoder: Encoder,
+    progress: Progress | None = None,
+    scorer: AttentionScorer | None = None,
+) -> Reembedded:
     """Make the file's vectors those of `encoder`; `progress` is told after each batch.
 
     Raises `Locked` where another encoder's re-embedding was begun meanwhile, and what the encoder raises:
@@ -46,7 +51,7 @@ def reembed(database: Database, encoder: Encoder, progress: Progress | None = No
     while not cleared:
         with database.atomic() as connection:
             cleared = staging.clear(connection)
-    segments.update(database, encoder)
+    segments.update(database, encoder, scorer)
     return tally.end()
 
 

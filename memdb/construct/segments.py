@@ -220,7 +220,7 @@ def text_of(message: Message) -> str:
     return f"{message.content} [image: {message.image_caption}]" if message.image_caption else message.content
 
 
-def update(database: Database, encoder: Encoder) -> int:
+def update(database: Database, encoder: Encoder, scorer: AttentionScorer | None = None) -> int:
     """Put all messages that have vectors into segments, in short transactions; returns how many they were.
     Where the file's vectors are not of `encoder`, or no longer, nothing more is done.
     """
@@ -233,7 +233,7 @@ def update(database: Database, encoder: Encoder) -> int:
         if not wanted:
             _link_the_rest(database, encoder)
             return done
-        attention = _attention(encoder, told)
+        attention = _attention(scorer, told)
         with database.atomic() as connection:
             if not schema.has_vectors_of(connection, encoder):
                 return done
@@ -282,9 +282,8 @@ def _were_cleared(connection: Connection, told: Mapping[int, tuple[int, list[Mes
 
 
 def _attention(
-    encoder: Encoder, told: Mapping[int, tuple[int, list[Message]]]
+    scorer: AttentionScorer | None, told: Mapping[int, tuple[int, list[Message]]]
 ) -> dict[int, Attention] | None:
-    scorer = scorer_of(encoder)
     if scorer is None or not told:
         return None
     return {
@@ -293,7 +292,9 @@ def _attention(
     }
 
 
-def rebuild(database: Database, encoder: Encoder, **changes: float | str) -> int:
+def rebuild(
+    database: Database, encoder: Encoder, scorer: AttentionScorer | None = None, **changes: float | str
+) -> int:
     """Make all segments of the file anew, with changed settings; returns how many messages are in them.
 
     Until they are there, messages stand for themselves; stopped, `update` goes on.
@@ -302,4 +303,4 @@ def rebuild(database: Database, encoder: Encoder, **changes: float | str) -> int
         schema.change_settings(connection, **changes)
         shaping(connection)
         segments.clear(connection)
-    return update(database, encoder)
+    return update(database, encoder, scorer)

@@ -19,7 +19,7 @@ _EPOCH = dt.date(1970, 1, 1).toordinal()
 UNKNOWN_KEY = (1 << 63) - 1  # said_key of the vector tables, which cannot hold NULL
 SERIAL_KEY = 1 << 62  # said_key of serial-0; every moment is below
 EARLIEST_KEY = -(1 << 63)
-RULES = "rules-2"  # who made the units of a window; counts up when the rules give other units
+RULES = "rules-3"  # who made the units of a window; counts up when the rules give other units
 
 
 class StoredMessage(NamedTuple):

@@ -4,7 +4,7 @@ A question asks for one thing of one person. Its history has six messages: the o
 on other things, and other people on the same thing. In a share of the worlds nobody tells. All of it is in
 the first person and dated, so that what is distilled has to be worded anew (B9.4 of the specification).
 
-    python -m memdb.train.distill_world --count 48 --seed training --out FILE [--held-out]
+    python -m memdb.train.distill_world --count 48 --seed training --out FILE [--held-out | --families]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import datetime as dt
 import random
 from collections.abc import Iterator, Sequence
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -191,10 +191,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make worlds to train a small distiller on.")
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--seed", default="training")
-    parser.add_argument("--held-out", action="store_true", help="pairs that training never asks for")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--held-out", action="store_true", help="pairs that training never asks for")
+    which.add_argument("--families", action="store_true", help="ask each history for all that it tells")
     parser.add_argument("--out", type=Path, required=True, help="JSONL file to write")
     args = parser.parse_args()
-    write(islice(worlds(args.seed, held_out=args.held_out), args.count), args.out)
+    every = chain.from_iterable(families(args.seed))
+    made = every if args.families else worlds(args.seed, held_out=args.held_out)
+    write(islice(made, args.count), args.out)
 
 
 if __name__ == "__main__":

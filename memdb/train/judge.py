@@ -56,11 +56,11 @@ class KeepingJudge(ABC):
     def __call__(self, instance: Instance, action: Action, *, entries: bool, answer: bool) -> Judged:
         """See `Judge`."""
         used = used_entries(instance, action)
+        passed: tuple[bool, ...] = ()
+        if entries:
+            verdicts = dict(zip(used, self._verdicts(instance, used), strict=True))
+            passed = tuple(verdicts.pop((id, cleaned(info)), False) for id, info in action.evidence)
         judged = self._answer(instance, used) if answer else Judged()
-        if not entries:
-            return judged
-        verdicts = dict(zip(used, self._verdicts(instance, used), strict=True))
-        passed = tuple(verdicts.pop((id, cleaned(info)), False) for id, info in action.evidence)
         return judged._replace(passed=passed)
 
     def _verdicts(self, instance: Instance, used: tuple[Entry, ...]) -> tuple[bool, ...]:

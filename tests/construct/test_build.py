@@ -33,7 +33,7 @@ from tests.scripted import (
     unit,
 )
 
-BY_RULES = "rules-2"
+BY_RULES = "rules-3"
 
 
 def open_at(path: Path, **options: Any) -> memdb.Memory:
@@ -354,8 +354,8 @@ def test_redo_takes_the_windows_of_other_models_and_prompts(
         assert memory.build(told, redo=True).done == 4
         assert {w.made_by for w in memory.windows()} == {f"other prompts {memory.windows()[0].made_by[-8:]}"}
         changed = memdb.records.Prompt("Be careful.", "$annotated_memory_content\nMessages: $start_turn to")
-        real = memdb.memory.prompt
-        monkeypatch.setattr("memdb.memory.prompt", lambda name: changed if name == "units" else real(name))
+        real = memdb.upkeep.prompt
+        monkeypatch.setattr("memdb.upkeep.prompt", lambda name: changed if name == "units" else real(name))
         assert memory.build(reader(name="other")).windows == 0
         assert memory.build(reader(name="other"), redo=True).done == 4
         assert memory.verify().problems == ()

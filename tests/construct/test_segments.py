@@ -22,7 +22,7 @@ import memdb
 from memdb import errors, settings
 from memdb.construct import segments
 from memdb.construct.segments import RULES, boundaries
-from memdb.models.fakes import HashEncoder
+from memdb.models.fakes import HashEncoder, OverlapAttention
 from memdb.records import Message, Scope
 from tests import segmented
 from tests.conftest import OpenMemory
@@ -530,3 +530,16 @@ def test_an_add_that_fails_at_any_statement_changes_nothing(open_memory: OpenMem
     after = everything(path)
     assert [name for name in SEGMENTS.split() if after[name] == before[name]] == []
     assert is_whole(memory, "or", 0.9, 0.8)
+
+
+def test_attention_may_be_told_by_another_model_than_the_encoder(open_memory: OpenMemory) -> None:
+    memory = open_memory(attention=OverlapAttention())
+    memory.rebuild_segments(rule="and", tau1=0.9, tau2=0.5)
+    memory.add(LONG[:20], session="s")
+    memory.add(LONG[20:], session="s")
+    assert is_whole(memory, "and", 0.9, 0.5)
+
+
+def test_what_tells_no_attention_is_refused(open_memory: OpenMemory) -> None:
+    with pytest.raises(errors.InputError, match="stopword-v1 does not tell its attention"):
+        open_memory(attention="stopword")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memdb import settings
-from memdb.generate.action import Action, action_schema, is_json, parse_action
+from memdb.generate.action import Action, action_schema, action_text, is_json, parse_action
 from memdb.models.fakes import smallest
 
 
@@ -87,7 +87,8 @@ _IDS = st.text(min_size=1).filter(lambda text: text.strip() not in ("<id>", "<te
 @given(st.lists(_IDS), st.lists(st.tuples(_IDS, _IDS)))
 def test_every_action_survives_writing(useful: list[str], evidence: list[tuple[str, str]]) -> None:
     text = written([{"msg_id": id} for id in useful], [{"msg_id": id, "info": info} for id, info in evidence])
-    assert parse_action(text) == Action(tuple(useful), tuple(evidence))
+    action = Action(tuple(useful), tuple(evidence))
+    assert parse_action(text) == parse_action(action_text(action)) == action
 
 
 def test_the_schema_names_the_ids_and_the_keys_in_order() -> None:

@@ -49,6 +49,12 @@ def test_the_talk_about_a_canoe(place: int, info: str) -> None:
         pytest.param(
             "Me gusta el pan y tú tienes la llave.", "Me gusta el pan y tú tienes la llave.", id="Spanish"
         ),
+        pytest.param(
+            "Is Rui good with ropes? He's a sailor.",
+            "Ana said «Is Rui good with ropes?», then: He's a sailor.",
+            id="a pronoun behind a question of one's own",
+        ),
+        pytest.param("You're my witness.", "Ben is Ana's witness.", id="you and my"),
         pytest.param("I sank yesterday.", "Ana sank yesterday.", id="a relative time stays"),
     ],
 )
@@ -76,6 +82,12 @@ def test_one_message(said: str, info: str) -> None:
             "She barks at me.",
             "After Ben said «A dog moved in downstairs.», Ana said: She barks at Ana.",
             id="a pronoun behind a statement",
+        ),
+        pytest.param(
+            ("Ben", "A dog moved in downstairs."),
+            "Lovely! She barks at me.",
+            "After Ben said «A dog moved in downstairs.», Ana said: She barks at Ana.",
+            id="a pronoun behind a reaction",
         ),
         pytest.param(
             ("Ben", "Did you accept the Icelandic book?"),

@@ -194,7 +194,7 @@ def test_windows_in_words_and_in_json(cli: Cli, talk: Path, model: list[Any]) ->
     lines = cli("show", talk, "s", "--windows").stdout.splitlines()
     assert lines[:5] == [
         "s 0  messages 1-6, new from 1",
-        "    failed: 12 facts, made by rules-2, 2 attempts",
+        "    failed: 12 facts, made by rules-3, 2 attempts",
         "    error: no JSON of the right shape: there is no JSON object in it",
         "    refused units, bad_json: there is no JSON object in it: no",
         "    refused units, bad_json: there is no JSON object in it: no",

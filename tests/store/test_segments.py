@@ -148,7 +148,7 @@ def test_what_waits_is_told_until_it_is_linked(memory: memdb.Memory, path: Path)
         assert segments.waiting(connection) == []
         segments.set_waiting(connection, [2, 1])
         assert segments.waiting(connection) == [2, 1]
-        assert segments.mean_codes(connection, [2]) == {1: {2: vector(1)}}
+        assert segments.mean_codes(connection, [2]) == {1: {2: segments.mean_code([vector(1)])}}
         connection.execute("UPDATE meta SET value = 'x' WHERE key = 'segments_waiting'")
         with pytest.raises(errors.Damaged, match="meta is damaged"):
             segments.waiting(connection)

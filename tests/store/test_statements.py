@@ -16,7 +16,18 @@ import pytest
 import memdb
 from memdb.store.statements import statement, statements
 
-HOT = ("hybrid", "chain_starts", "hops")
+HOT = ("hybrid", "chain_starts", "hops", "history")
+# What an append asks of segments, and what finds those whose messages are in none.
+SEGMENTING = (
+    "last_segment",
+    "message_codes_from",
+    "change_segment",
+    "link_ids",
+    "join_groups",
+    "segment_message_codes",
+    "segments_waiting",
+    "to_segment",
+)
 SOURCES = Path(memdb.__file__).parent
 
 
@@ -70,3 +81,13 @@ def test_the_plan_of_a_hot_statement(memory: memdb.Memory, name: str) -> None:
     for table in ("message", "unit", "scope", "label", "unit_interval", "unit_label", "trace_unit"):
         scans = [line.strip() for line in found.splitlines() if line.strip() == f"SCAN {table}"]
         assert table == "scope" or not scans, "no table of rows is scanned"
+
+
+@pytest.mark.parametrize("name", [*SEGMENTING, "history"])
+def test_an_append_and_a_history_look_up_what_they_need(memory: memdb.Memory, name: str) -> None:
+    """However long the history is: no table that grows with it is read from end to end."""
+    with memory._database.writer_setup() as connection:
+        lines = [line.strip() for line in plan(connection, name).splitlines()]
+    scanned = [line for line in lines if re.match(r"SCAN (message|segment|segment_link|other)\b", line)]
+    assert scanned == []
+    assert any(line.startswith(("SEARCH", "SCAN session")) for line in lines)

@@ -15,7 +15,7 @@ from memdb.store import windows
 from memdb.store.windows import Wanted
 from tests.conftest import OpenMemory
 
-RULES = "rules-2"
+RULES = "rules-3"
 
 
 @pytest.fixture

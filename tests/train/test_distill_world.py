@@ -137,3 +137,6 @@ def test_the_command_writes_instances(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("sys.argv", [*words, "--held-out"])
     distill_world.main()
     assert read(tmp_path / "made.jsonl") == list(islice(worlds("test", held_out=True), 5))
+    monkeypatch.setattr("sys.argv", [*words, "--families"])
+    distill_world.main()
+    assert read(tmp_path / "made.jsonl") == list(next(families("test"))[:5])
