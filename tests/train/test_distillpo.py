@@ -143,6 +143,15 @@ def test_classes_are_those_of_the_bytes(drawn: tuple[list[bytes], tuple[range, r
     assert _classes(pieces) == expected
 
 
+def test_the_character_that_stands_for_bytes_that_are_none_may_be_said() -> None:
+    """A prefix that ends within a character shows U+FFFD, as one does that ends with it."""
+    before, told = '{"useful_msg":', '[{"msg_id":"\ufffd\ufffd"}]'
+    whole = f'{before}{told},"distilled_info":[]}}'.encode()
+    chosen = len(told.encode())
+    expected = [FMT] * len(before) + [SEL] * chosen + [FMT] * 18 + [EV] * 2 + [FMT]
+    assert _classes([bytes([byte]) for byte in whole]) == expected
+
+
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=5), max_size=12))
 def test_every_token_has_one_class_whatever_was_written(pieces: list[bytes]) -> None:

@@ -232,7 +232,8 @@ def test_trl_has_the_same_loss_and_gradient(trainer_of: Any, tokenizer: Any, tas
     compared = 0
     for name, one in plain.module.named_parameters():
         if one.requires_grad:
-            torch.testing.assert_close(theirs[name].grad, one.grad, rtol=1e-4, atol=1e-7)
+            apart = (theirs[name].grad - one.grad).norm() / one.grad.norm()
+            assert apart < 1e-4, name
             compared += int(one.grad.abs().max() > 0)
     assert compared > 20
 
