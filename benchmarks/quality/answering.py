@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import memdb
+from memdb import errors
 from memdb.models import registry
 from memdb.models.ports import Backbone, EmbeddingBackbone, GraphEncoder
 
@@ -58,10 +59,20 @@ class Ask:
         self._method = method
 
     def __call__(self, question: Question, /) -> memdb.Answer:
-        """The answer, by the clock the question is asked by."""
-        return self._memory.ask(
-            question.text, at=question.asked_at, graph_mode=self._graph_mode, method=self._method
-        )
+        """The answer, by the clock the question is asked by. A reply that a model wrote and that cannot be
+        read answers nothing, and is no reason to ask no more.
+        """
+        try:
+            return self._memory.ask(
+                question.text, at=question.asked_at, graph_mode=self._graph_mode, method=self._method
+            )
+        except errors.ModelUnavailable:
+            raise
+        except errors.ModelError:
+            return memdb.Answer(text=UNREADABLE)
+
+
+UNREADABLE: Final = "(the model's reply could not be read)"
 
 
 def answerer_name(mode: str, method: str) -> str:

@@ -14,7 +14,7 @@ NO_TIME: Final = "not known"
 ANSWER_SCHEMA: Final = {
     "type": "object",
     "properties": {
-        "reasoning_path": {"type": "string", "maxLength": 300},  # leaves room for an answer
+        "reasoning_path": {"type": "string", "maxLength": 200},  # leaves room for an answer
         "answer": {"type": "string", "maxLength": 400},
     },
     "required": ["reasoning_path", "answer"],

@@ -16,14 +16,15 @@ from rich.console import Console
 import memdb
 from benchmarks.quality import answer_figures, answering, evaluate, judge, run, scoring
 from benchmarks.quality.answer_tables import show_answers
-from benchmarks.quality.answering import EXTRACTIVE, TEXT, TOKEN, Wanted
+from benchmarks.quality.answering import EXTRACTIVE, TEXT, TOKEN, UNREADABLE, Ask, Wanted
 from benchmarks.quality.data import Conversation, Question
 from benchmarks.quality.errors import BenchmarkError
 from benchmarks.quality.report import Report, to_json
 from benchmarks.quality.retrievers import Prepared
 from benchmarks.quality.scoring import Answered, Kept, Marking
+from memdb import errors
 from memdb.generate.check import NO_ANSWER
-from memdb.models.fakes import ScriptedBackbone
+from memdb.models.fakes import HashEncoder, ScriptedBackbone
 from memdb.models.ports import Turn
 from memdb.records import Citation, Evidence, Sentence, Tokens
 
@@ -388,3 +389,18 @@ def test_memory_files_are_asked(folder: Path, tmp_path: Path, monkeypatch: pytes
     (options,) = (connection.execute("SELECT options FROM run WHERE id = 1").get,)
     assert json.loads(options)["llm"] == "m.gguf"
     connection.close()
+
+
+def test_a_reply_that_cannot_be_read_answers_nothing(tmp_path: Path) -> None:
+    asked = Question(number=0, text="Where does Ana live?", category=1, gold=("a",), answer="Oslo")
+    cut, gone = '{"reasoning_path": "' + "on " * 600, errors.ModelUnavailable("it is not there")
+    for reply, expected in ((cut, UNREADABLE), (gone, None)):
+        path = tmp_path / f"{expected is None}.memdb"
+        with memdb.open(path, encoder=HashEncoder(), backbone=ScriptedBackbone([reply])) as memory:
+            with memdb.open(path, encoder=HashEncoder()) as plain:
+                plain.add([memdb.Message("Ana", "I live in Oslo.", id="a")])
+            if expected is None:
+                with pytest.raises(errors.ModelUnavailable):
+                    Ask(memory, TEXT, "qgmem")(asked)
+            else:
+                assert Ask(memory, TEXT, "qgmem")(asked).text == expected
