@@ -35,7 +35,8 @@ _ADVERBS: Final = (
 )
 _AFTER: Final = (
     rf"(?P<contraction>['’](?:m|ve|ll|d|re)(?![\w'’]))?(?P<adverbs>(?:\s(?:{_ADVERBS})(?!\w)){{0,3}})"
-    r"(?:(?P<gap>\s)(?!(?:[Mm]y|[Mm]ine|[Oo]urs?|[Yy]ours?)(?![\w'’-]))(?P<verb>[a-zA-Z]{1,20}(?:['’]t)?)(?![\w'’]))?"
+    r"(?:(?P<gap>\s)(?!(?:[Mm]y|[Mm]ine|[Oo]urs?|[Yy]ours?)(?![\w'’-]))"
+    r"(?P<verb>[a-zA-Z]{1,20}(?:['’]t)?)(?![\w'’]))?"
 )
 _PERSON: Final = re.compile(
     r"(?P<quoted>\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”)"
