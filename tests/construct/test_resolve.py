@@ -54,6 +54,8 @@ FIRST_PERSON = [
 
 SECOND_PERSON = [
     ("You are kind", "Ben is kind"),
+    ("You're my witness", "Ben is Ana's witness"),
+    ("I'd lend you my old books", "Ana would lend Ben Ana's old books"),
     ("You're a doctor", "Ben is a doctor"),
     ("you have a dog", "Ben has a dog"),
     ("You were there", "Ben was there"),

@@ -82,6 +82,11 @@ def test_only_named_glue_is_free() -> None:
     assert not told("Ana mentioned the key.", 1)
 
 
+def test_a_verb_may_be_denied_in_the_third_person() -> None:
+    where = segment(("Ana", "We row on Tuesday, and I don't need my arms."))
+    assert told("Ana doesn't need Ana's arms.", 0, where)
+
+
 def test_a_clock_that_cannot_be_read_dates_nothing() -> None:
     vague = segment(Message("Ana", "I sank.", "some day"))
     assert told("Ana sank.", 0, vague)

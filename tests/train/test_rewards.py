@@ -47,6 +47,8 @@ def test_the_table_has_a_span_and_a_gate_for_each() -> None:
     assert SPAN == ((FMT, SEL, EV), (SEL,), (SEL,), (SEL,), (EV,), (EV,), (EV,), (EV,))
     assert len(TABLE) == COMPONENTS == 8
     assert FULL == 8.0
+    assert GATES["leaky"] == ((), (0,), (0,), (0, 2), (0, 1), (0, 1, 4), (0,), (0,))
+    assert GATES["strict"][5:] == (tuple(range(5)), tuple(range(6)), tuple(range(6)))
     for gates in GATES.values():
         assert len(gates) == COMPONENTS
         assert all(all(gate < number for gate in needed) for number, needed in enumerate(gates))
