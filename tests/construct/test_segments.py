@@ -391,6 +391,28 @@ def cleared(memory: memdb.Memory) -> None:
             memory.rebuild_segments()
 
 
+def test_an_update_during_which_another_encoder_is_put_to_use(open_memory: OpenMemory) -> None:
+    """What the first encoder attends to says nothing of the second, which tells no attention."""
+    encoder = Meanwhile()
+    memory = open_memory(encoder=encoder)
+    memory.rebuild_segments(rule="and", tau1=1.0)
+    memory.add(LONG[:30], session="s")
+    with pytest.warns(errors.MemdbWarning):
+        other = open_memory(encoder=Turned(64))
+
+    def reembed() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(segments, "update", stop)
+            with pytest.raises(Stopped):
+                other.reembed()
+
+    without_segments(memory, 30, LONG[30:])
+    encoder.heeding = reembed
+    assert memory.update_segments() == 0
+    assert other.update_segments() > 0
+    assert is_whole(other, "valley", 1.0)
+
+
 @pytest.mark.parametrize("rules", [("valley", "and"), ("and", "sim"), ("or", "and")])
 def test_an_add_during_which_the_rule_changes(open_memory: OpenMemory, rules: tuple[str, str]) -> None:
     encoder = Meanwhile()
@@ -403,14 +425,16 @@ def test_an_add_during_which_the_rule_changes(open_memory: OpenMemory, rules: tu
 
 def test_where_no_attention_is_told_boundaries_are_valleys(open_memory: OpenMemory, path: Path) -> None:
     memory = open_memory(encoder=Attentive(64))
-    memory.rebuild_segments(rule="and", tau1=0.8)
+    memory.rebuild_segments(rule="and", tau1=1.0)
     memory.add(LONG[:10])
     memory.close()
     with pytest.warns(errors.MemdbWarning):
         other = open_memory(encoder=HashEncoder(64))
     other.reembed()
     other.add(LONG[10:])
-    assert segmented.held(path) == segmented.expected(path, "valley", 0.8, 0.9)
+    assert segmented.held(path) == segmented.expected(path, "valley", 1.0, 0.9)
+    [talk] = segmented.talks(path)
+    assert segmented.spans_of(talk, "valley", 1.0) != segmented.spans_of(talk, "sim", 1.0)
     assert other.verify().problems == ()
 
 

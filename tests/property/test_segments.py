@@ -125,3 +125,19 @@ def test_where_more_are_alike_than_are_linked_the_file_is_sound(
         assert found.spans == right.spans
         assert found.links.items() <= right.links.items()
         assert found.groups == segmented.components(list(found.spans), list(found.links))
+
+
+@hypothesis(max_examples=20, deadline=None, derandomize=True)
+@given(
+    said=strategies.talk(most=24), cuts=st.sets(st.integers(0, 24), max_size=6), rule=st.sampled_from(RULES)
+)
+def test_an_update_puts_what_was_left_where_an_add_would(
+    said: list[Message], cuts: set[int], rule: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, made(folder, rule, 0.8, 0.6) as memory:
+        for first, last in itertools.pairwise([0, *sorted(cuts), len(said)]):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("memdb.construct.pipeline._write_segments", lambda *args: None)
+                memory.add(said[first:last])
+            assert (memory.update_segments() > 0) == (first < len(said[:last]))
+        is_right(memory, rule, 0.8, 0.6)
