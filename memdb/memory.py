@@ -9,7 +9,7 @@ from typing import Final, Literal, Unpack, overload
 
 from memdb import errors, settings
 from memdb.activate import asked
-from memdb.activate.expand import ENTRIES, LINKS, Reach, history, said
+from memdb.activate.expand import ENTRIES, LINKS, Reach, history
 from memdb.activate.follow import Followed, follow
 from memdb.activate.parse import parse_question
 from memdb.activate.parse_by_model import parse_by_model
@@ -148,7 +148,7 @@ class Memory(Upkeep):
         query = self._parsed(text, instant, "rules")
         count = count_tokens or (self._backbone.count_tokens if self._backbone else estimated_tokens)
         wish = self._wish(k, scope, as_of)
-        return history(self._reading(self._now()), query, wish, reach, lambda one: count(said(one)))
+        return history(self._reading(self._now()), query, wish, reach, lambda one: count(one.message.text))
 
     @overload
     def ask(

@@ -36,6 +36,11 @@ class Message(msgspec.Struct, frozen=True):
     image_caption: str | None = None
     location: str | None = None
 
+    @property
+    def text(self) -> str:
+        """What it says, with the caption of its image: an attached image enters as text."""
+        return f"{self.content} [image: {self.image_caption}]" if self.image_caption else self.content
+
 
 class Instant(msgspec.Struct, frozen=True, kw_only=True):
     """A speaker's clock reading: a calendar day with an order inside all clock readings, or a serial number.

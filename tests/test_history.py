@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 import memdb
 from memdb import errors, settings
+from memdb.activate.parse import parse_question
+from memdb.activate.recall import Wish, candidates
 from memdb.activate.working_memory import estimated_tokens
 from memdb.construct import segments
 from memdb.models.fakes import HashEncoder, ScriptedBackbone
@@ -421,3 +423,15 @@ def is_part(part: History, whole: History, budget: int) -> None:
         assert not (segment.cut and segment.linked)
         best = min((one.rank for one in own.utterances if one.rank), default=math.inf)
         assert own.linked or best in [one.rank for one in segment.utterances]
+
+
+def test_messages_are_found_in_the_order_of_recall_without_the_claims_in_them(
+    open_memory: OpenMemory,
+) -> None:
+    memory = open_memory()
+    memory.add(said("I live in Oslo.", "My cat is called Pepper.", "I bought a lamp in Rome."))
+    query, wish = parse_question("Where does Ana live?", None), Wish(k=3, scope=Scope())
+    whole, bare = (candidates(memory.reader, query, wish._replace(facts=facts)) for facts in (True, False))
+    assert [one.message_id for one in bare] == [one.message_id for one in whole]
+    assert any(one.evidence.facts for one in whole)
+    assert not any(one.evidence.facts for one in bare)

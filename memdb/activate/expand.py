@@ -31,8 +31,7 @@ class Reach(NamedTuple):
 
 def history(reader: Reader, query: Query, wish: Wish, reach: Reach, size: Size) -> History:
     """The candidate set of a parsed question: `wish.k` messages, expanded."""
-    if reach.entry == "dense":
-        wish = wish._replace(channels=_DENSE)
+    wish = wish._replace(facts=False, channels=_DENSE if reach.entry == "dense" else wish.channels)
     found = [one.message_id for one in candidates(reader, query, wish)]
     sought = segments.Sought(found, reach.links, wish.scope, wish.as_of, settings.HISTORY_MESSAGES)
     with reader.database.reader() as connection:
@@ -88,11 +87,3 @@ def _outward(best: int, count: int) -> Iterator[tuple[int, bool]]:
             yield best - far, False
         if best + far < count:
             yield best + far, True
-
-
-def said(utterance: Utterance) -> str:
-    """What a message brings into the candidate set: its content, with the caption of an image."""
-    message = utterance.message
-    if message.image_caption:
-        return f"{message.content} [image: {message.image_caption}]"
-    return message.content

@@ -39,6 +39,7 @@ class Wish(NamedTuple):
     neighbours: int = 0
     rerank_depth: int = 0
     before: int = 0
+    facts: bool = True
 
 
 def recall(reader: Reader, query: Query, wish: Wish) -> WorkingMemory:
@@ -78,6 +79,7 @@ def candidates(reader: Reader, query: Query, wish: Wish) -> tuple[Candidate, ...
         channels=wish.channels,
         neighbours=wish.neighbours,
         before=wish.before,
+        facts=wish.facts,
     )
     return retrieve(reader.database, reader.encoder, reader.scale, request)
 

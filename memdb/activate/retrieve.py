@@ -48,7 +48,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     `dense_text` is what the dense channels read; `speaker` the one speaker the question names; `as_of` the
     least and the greatest said_key that count; `scope` None means all. `neighbours` messages on each side of
-    a piece of evidence come with it; `before` messages come beside it, for the reranker.
+    a piece of evidence come with it; `before` messages come beside it, for the reranker. Without `facts` the
+    claims found in a message are not told.
     """
 
     query: Query
@@ -60,6 +61,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     channels: tuple[str, ...] = CHANNELS
     neighbours: int = 0
     before: int = 0
+    facts: bool = True
 
 
 def retrieve(
@@ -126,6 +128,7 @@ def _bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[s
         **_seen(request),
         "n": max(settings.CHANNEL_DEPTH, request.k),
         "k": request.k,
+        "facts": request.facts,
         "kappa": settings.RRF_KAPPA,
         "weights": json.dumps(settings.LIST_WEIGHTS if asks(query.text) else settings.SEARCH_LIST_WEIGHTS),
         "speaker": request.speaker,
@@ -174,7 +177,7 @@ def _evidence(rank: int, row: indexes.Hit, neighbours: Sequence[Message]) -> Evi
     return Evidence(
         rank=rank,
         score=row.score,
-        text=_text(message),
+        text=message.text,
         speaker=row.speaker,
         session=row.session,
         source=(message,),
@@ -185,10 +188,6 @@ def _evidence(rank: int, row: indexes.Hit, neighbours: Sequence[Message]) -> Evi
         superseded=any(fact.current is False for fact in facts),
         neighbours=tuple(neighbours),
     )
-
-
-def _text(message: Message) -> str:
-    return f"{message.content} [image: {message.image_caption}]" if message.image_caption else message.content
 
 
 def unit_of(fact: indexes.Fact) -> Unit:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb import settings
-from memdb.construct.segments import ATTENTIVE, Rule, attention_of, boundaries, text_of
+from memdb.construct.segments import ATTENTIVE, Rule, attention_of, boundaries
 from memdb.errors import InputError
 from memdb.models.ports import AttentionScorer
 from memdb.records import Calibrated
@@ -83,7 +83,7 @@ def _sample(database: Database, scorer: AttentionScorer | None, count: Count) ->
                 continue
             starts.append(len(codes))
             codes += [code for code in found if code is not None]
-            tokens += [count(text_of(one.message)) for one in told]
+            tokens += [count(one.message.text) for one in told]
             if scorer is not None:
                 heed = attention_of([one.message for one in told], 0, scorer.attention)
                 attention += [-np.inf, *heed.values()]

@@ -210,14 +210,9 @@ def scorer_of(encoder: Encoder | None) -> AttentionScorer | None:
 
 def attention_of(messages: Sequence[Message], first: int, attend: Attend) -> dict[int, float]:
     """By position, of messages that stand at `first` and after: how much each attends to the one before."""
-    texts = [text_of(message) for message in messages]
+    texts = [message.text for message in messages]
     scores = attend(list(pairwise(texts)))
     return {first + 1 + number: float(score) for number, score in enumerate(scores)}
-
-
-def text_of(message: Message) -> str:
-    """What was said, with the caption of an image (DeferMem, B2 of the specification)."""
-    return f"{message.content} [image: {message.image_caption}]" if message.image_caption else message.content
 
 
 def update(database: Database, encoder: Encoder, scorer: AttentionScorer | None = None) -> int:

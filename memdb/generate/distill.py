@@ -12,7 +12,6 @@ from typing import Any, Final, Protocol, runtime_checkable
 import msgspec
 
 from memdb import settings
-from memdb.activate.expand import said
 from memdb.activate.working_memory import CLOSING, OPENING, estimated_tokens, quoted
 from memdb.generate.action import Action, action_schema, parse_action
 from memdb.generate.choose import Bounds, chosen
@@ -117,7 +116,7 @@ class ExtractiveDistiller:
 
     def size(self, utterance: Utterance) -> int:
         """See `Distiller`."""
-        return estimated_tokens(said(utterance))
+        return estimated_tokens(utterance.message.text)
 
 
 class ModelDistiller:

@@ -240,14 +240,9 @@ def remembered(out: Console, found: History) -> None:
         out.print(head.append(" (linked)" if segment.linked else "", "dim"))
         for one in segment.utterances:
             text = Text(f"{one.rank or '':>5} ", "dim").append(line(one.message.speaker), "cyan")
-            out.print(text.append(f": {line(told_by(one.message))}"))
+            out.print(text.append(f": {line(one.message.text)}"))
     told = f"{many(len(found.utterances), 'message')}, about {many(found.tokens, 'token')}"
     out.print(Text(f"{told}; more were left out" if found.truncated else told, "dim"))
-
-
-def told_by(message: Message) -> str:
-    """What a message says, with the caption of its image."""
-    return f"{message.content} [image: {message.image_caption}]" if message.image_caption else message.content
 
 
 def calibrated(out: Console, found: Calibrated) -> None:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
-from memdb.activate.expand import said, within
+from memdb.activate.expand import within
 from memdb.records import Message, Segment, Utterance
 from memdb.store.segments import Placed
 
@@ -29,7 +29,7 @@ def placed(number: int, sizes: Sequence[int], best: int | None) -> Placed:
 
 
 def words(utterance: Utterance) -> int:
-    return len(said(utterance).split())
+    return len(utterance.message.text.split())
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ ranked AS MATERIALIZED (
 SELECT score, ranked.channels, session.name AS session,
        message.message_id, message.position, message.external_id, message.speaker, message.role, message.content,
        message.image_caption, message.location, message.said_text,
-       (SELECT json_group_array(json_object(
+       iif(:facts, (SELECT json_group_array(json_object(
           'id', session.name || ':w' || window_no || ':' || number, 'fact_text', fact_text,
           'triple', iif(subject IS NULL, NULL, json_array(subject, predicate, object)),
           'first', first_position, 'last', last_position,
@@ -237,6 +237,6 @@ SELECT score, ranked.channels, session.name AS session,
             SELECT json_group_array(json_array(axis, name) ORDER BY label_id)
             FROM unit_label JOIN label USING (label_id) WHERE unit_label.unit_id = unit.unit_id)))
           ORDER BY ifnull(ranked.units ->> ('$."' || unit_id || '"'), 0) DESC, number)
-        FROM unit WHERE unit.message_id = ranked.message_id) AS facts
+        FROM unit WHERE unit.message_id = ranked.message_id), '[]') AS facts
 FROM ranked JOIN message USING (message_id) JOIN session USING (session_id)
 ORDER BY score DESC, late, ranked.message_id
