@@ -22,7 +22,7 @@ types: $(VENV)/.test
 # The C extension, built in place: what an installation does too, again after each change of native/.
 # For example: make native NATIVE=-DMEMDB0_SANITIZE=ON
 native:
-	cmake -S native -B build/native $(NATIVE)
+	cmake -S native -B build/native -DMEMDB0_SANITIZE=OFF $(NATIVE)
 	cmake --build build/native
 
 $(VENV)/.core: pyproject.toml
