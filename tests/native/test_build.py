@@ -189,8 +189,3 @@ def test_both_sides_name_one_version() -> None:
     found = re.search(r"^#define MEMDB0_VERSION (\d+)$", source, re.M)
     assert found is not None
     assert int(found[1]) == extensions.NATIVE_VERSION
-
-
-def test_all_sources_are_compiled() -> None:
-    listed = (ROOT / "native" / "CMakeLists.txt").read_text("utf-8")
-    assert not [path.name for path in (ROOT / "native").glob("*.c") if path.name not in listed]
