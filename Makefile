@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types clean
+.PHONY: demo test lint types native clean
 
 demo: $(VENV)/.core
 	$(BIN)/python examples/demo.py $(LLM)
@@ -19,6 +19,12 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
+# The C extension, built in place: what an installation does too, again after each change of native/.
+# For example: make native NATIVE=-DMEMDB0_SANITIZE=ON
+native:
+	cmake -S native -B build/native -DMEMDB0_SANITIZE=OFF $(NATIVE)
+	cmake --build build/native
+
 $(VENV)/.core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
@@ -29,4 +35,4 @@ $(VENV)/.test: $(VENV)/.core
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist memdb/memdb0.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -445,11 +445,15 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """What `verify` re-derived and compared: row counts, problems (none in a sound file), warnings."""
+    """What `verify` re-derived and compared: row counts, problems (none in a sound file), warnings.
+
+    `search` says what searches the file here: "memdb0 1 (avx2)", or "sqlite-vec and FTS5" and why.
+    """
 
     counts: dict[str, int]
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
+    search: str = ""
 
     @property
     def ok(self) -> bool:

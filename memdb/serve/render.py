@@ -174,7 +174,7 @@ def windows(out: Console, found: Sequence[Window]) -> None:
 
 
 def verified(out: Console, found: Verification) -> None:
-    """Problems one per line, then warnings; or that there are none."""
+    """Problems one per line, then warnings; or that there are none; then what searches the file."""
     for problem in found.problems:
         out.print(Text(f"{line(problem.check)}: {line(problem.detail)}", "red"))
     for warning in found.warnings:
@@ -182,6 +182,8 @@ def verified(out: Console, found: Verification) -> None:
     if found.ok:
         counts = ", ".join(f"{count:,} {line(name)}" for name, count in found.counts.items())
         out.print(Text(f"sound: {counts}" if counts else "sound"))
+    if found.search:
+        out.print(Text(f"search: {line(found.search)}"))
 
 
 def scope_name(scope: Scope) -> str:

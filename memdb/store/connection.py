@@ -6,7 +6,6 @@ Writes go through `Database.atomic`, reads through `Database.reader`; both turn 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import stat
 import threading
@@ -23,6 +22,10 @@ from apsw import Connection as Connection
 from memdb import errors, settings
 from memdb.language.slots import is_replaced, same_value
 from memdb.language.terms import fold
+from memdb.store.extensions import Native
+from memdb.store.extensions import load_native as load_native
+from memdb.store.extensions import load_vectors as load_vectors
+from memdb.store.extensions import native as native
 
 T = TypeVar("T")
 _MOST_REMEMBERED = 64  # results that `remembered` keeps for one connection
@@ -33,6 +36,8 @@ class Database:
     """The connections to one memory file: one writer behind a lock, readers lent from a pool.
 
     All methods may be called from any thread. `vfs` names an SQLite VFS (tests inject faults through it).
+    `native` says whether memdb0 may search; where nothing is said, it may unless `MEMDB_NATIVE` is "0". The
+    attribute of that name tells whether it does on the newest connection, and why not.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class Database:
         create: bool = True,
         busy_timeout_ms: int = settings.BUSY_TIMEOUT_MS,
         vfs: str | None = None,
+        native: bool | None = None,
     ) -> None:
         self.path = Path(os.path.abspath(os.fsdecode(path)))
         if "\0" in str(self.path):
@@ -55,6 +61,8 @@ class Database:
         self.read_only = read_only
         self._busy_timeout_ms = busy_timeout_ms
         self._vfs = vfs
+        self._want_native = native
+        self.native = Native()
         self._immutable = False
         self._idle: list[apsw.Connection] = []
         self._remembered: dict[int, dict[Hashable, tuple[int, object]]] = {}
@@ -101,6 +109,8 @@ class Database:
             connection.set_busy_timeout(self._busy_timeout_ms)
             harden(connection)
             load_vectors(connection)
+            load_native(connection, self._want_native)
+            self.native = native(connection)
             add_functions(connection)
             limit_cache(connection, settings.CACHE_KIB if flags & _READ_WRITE else settings.READER_CACHE_KIB)
         except BaseException:
@@ -354,21 +364,6 @@ def harden(connection: apsw.Connection) -> None:
     connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("PRAGMA secure_delete = ON")
-
-
-def load_vectors(connection: apsw.Connection) -> None:
-    """Load sqlite-vec from its package, and switch extension loading off again at once.
-
-    The package is found, not imported: importing it costs thirty times as much as importing apsw.
-    """
-    spec = importlib.util.find_spec("sqlite_vec")
-    if spec is None or not spec.submodule_search_locations:
-        raise errors.ModelNotFound("sqlite-vec is not installed", hint="pip install sqlite-vec")
-    connection.enable_load_extension(True)
-    try:
-        connection.load_extension(os.path.join(spec.submodule_search_locations[0], "vec0"))
-    finally:
-        connection.enable_load_extension(False)
 
 
 def add_functions(connection: apsw.Connection) -> None:

@@ -16,6 +16,7 @@ from memdb.language.clock import parse_instant
 from memdb.language.terms import fold
 from memdb.records import Problem, Unit, Verification
 from memdb.store import rows, schema, segment_checks, staging, traces
+from memdb.store.extensions import native
 from memdb.store.segment_checks import Starts
 from memdb.store.statements import statement
 
@@ -90,7 +91,8 @@ def verify(
         found_counts, warnings = counts(connection), tuple(_warnings(connection, path))
     except (apsw.Error, ValueError) as error:
         problems.append(Problem("counts", f"cannot be read: {error}"))
-    return Verification(counts=found_counts, problems=tuple(problems), warnings=warnings)
+    search = str(native(connection))
+    return Verification(counts=found_counts, problems=tuple(problems), warnings=warnings, search=search)
 
 
 def _until_unreadable(found: Iterable[str]) -> Iterator[str]:

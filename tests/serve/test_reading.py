@@ -216,6 +216,9 @@ def test_a_sound_file(cli, file):
     result = cli("verify", file)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("sound")
+    assert result.stdout.splitlines()[-1].startswith(
+        ("search: memdb0 ", "search: sqlite-vec and FTS5 (memdb0 ")
+    )
     assert msgspec.json.decode(cli("verify", file, "--json").stdout, type=Verification).ok
 
 

@@ -19,7 +19,7 @@ from memdb import settings
 from memdb.errors import CannotOpen, Closed, Damaged, NewerFormat, NotAMemory, ReadOnly
 from memdb.models.fakes import HashEncoder
 from memdb.records import Message
-from memdb.store import connection as connections
+from memdb.store import extensions
 from memdb.store.connection import Database
 from tests.conftest import OpenMemory
 
@@ -444,6 +444,6 @@ def test_vec0_is_found_without_importing_its_package() -> None:
 
 
 def test_a_missing_sqlite_vec_is_a_typed_error(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    monkeypatch.setattr(connections.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(extensions.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(memdb.ModelError, match="sqlite-vec"):
         Database(path)
