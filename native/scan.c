@@ -1,5 +1,5 @@
 /*
-** vector_top(source, vector, k, scopes, said_from, said_until, ids, axis, how) -> (id, distance)
+** vector_top(source, vector, k, scopes, said_from, said_until, ids, axis, within, how) -> (id, distance)
 **
 ** The k rows of a vec0 table whose int8 vectors have the least cosine distance to `vector`, nearest first, of equal ones
 ** the smaller id first; a vector without length has distance NULL and comes last. The distance is bit for bit that of
@@ -9,6 +9,7 @@
 **   said_from   the least, and said_until the greatest value of the column said_key
 **   ids         a JSON list of ids
 **   axis        the value of the column axis
+**   within      the greatest distance, rounded to float as vec0 does
 **   how         for tests and measurements: 'exact' or 'coded', and the name of a kernel
 **
 ** It reads vec0's shadow tables (shadow.c), so it sees what the connection sees. Only the filters of a chunk, the best
@@ -72,6 +73,7 @@ typedef struct Search {
   i64 said_from, said_until;
   char *axis;
   int axis_bytes;
+  float within;
   int only_exact, only_coded;
   /* The best so far: a heap with the worst on top. */
   int k, n;
@@ -113,7 +115,9 @@ static void sift_up(Hit *hits, int at) {
 
 /* Rows that are clearly farther than the worst of k are told by their cosine squared, without a root or a division. */
 static void set_bound(Search *search) {
-  double cosine = search->n < search->k ? 0 : 1.0 - search->hits[0].distance - 1e-6;
+  double farthest = search->n == search->k && search->hits[0].distance < search->within ? search->hits[0].distance
+                                                                                         : search->within;
+  double cosine = 1 - farthest - 1e-6;
   search->least_cosine_squared = cosine > 0 ? cosine * cosine * (1 - 1e-9) * search->query_norm : 0;
 }
 
@@ -179,6 +183,7 @@ static int offer(Search *search, i64 chunk, int slot, const int8_t *row, int32_t
   Hit hit;
   if (!may_enter(search, dot, norm)) return SQLITE_OK;
   hit.distance = distance_of(search, row, dot, norm);
+  if (hit.distance > search->within) return SQLITE_OK;
   if (search->n == search->k && hit.distance > search->hits[0].distance) return SQLITE_OK;
   int rc = rowid_of(search, chunk, slot, &hit.id);
   if (rc == SQLITE_OK) keep(search, hit);
@@ -295,7 +300,6 @@ static int compare_slots(Search *search, i64 chunk, int first, int end) {
 static int search_exactly(Search *search) {
   i64 chunk;
   int rc;
-  forget_hits(search);
   shadow_rewind(&search->shadow);
   while ((rc = next_chunk(search, &chunk)) == SQLITE_ROW) {
     rc = compare_slots(search, chunk, 0, search->shadow.slots);
@@ -501,7 +505,8 @@ static void free_search(Search *search) {
 
 /* ---- The table-valued function ---- */
 
-enum { COL_ID, COL_DISTANCE, COL_SOURCE, COL_VECTOR, COL_K, COL_SCOPES, COL_FROM, COL_UNTIL, COL_IDS, COL_AXIS, COL_HOW };
+enum { COL_ID, COL_DISTANCE, COL_SOURCE, COL_VECTOR, COL_K, COL_SCOPES, COL_FROM, COL_UNTIL, COL_IDS, COL_AXIS, COL_WITHIN,
+       COL_HOW };
 #define ARGUMENTS (COL_HOW - COL_SOURCE + 1)
 #define ALL_NEEDED 7 /* source, vector, k */
 
@@ -520,7 +525,7 @@ static int connect_table(sqlite3 *db, void *aux, int argc, const char *const *ar
   (void)aux, (void)argc, (void)argv, (void)error;
   int rc = sqlite3_declare_vtab(db, "CREATE TABLE x(id INTEGER, distance REAL, source HIDDEN, vector HIDDEN, k HIDDEN,"
                                     " scopes HIDDEN, said_from HIDDEN, said_until HIDDEN, ids HIDDEN, axis HIDDEN,"
-                                    " how HIDDEN)");
+                                    " within HIDDEN, how HIDDEN)");
   if (rc != SQLITE_OK) return rc;
   Table *table = sqlite3_malloc(sizeof(*table));
   if (table == 0) return SQLITE_NOMEM;
@@ -553,8 +558,8 @@ static int best_index(sqlite3_vtab *table, sqlite3_index_info *info) {
     info->aConstraintUsage[where[argument]].omit = 1;
   }
   info->idxNum = given;
-  info->estimatedCost = 1000;
-  info->estimatedRows = 100;
+  info->estimatedCost = 30;
+  info->estimatedRows = 10; /* few, so that the rows found are looked up and no table is read through */
   info->orderByConsumed = info->nOrderBy == 1 && info->aOrderBy[0].iColumn == COL_DISTANCE && !info->aOrderBy[0].desc;
   return SQLITE_OK;
 }
@@ -590,6 +595,11 @@ static int read_bound(Search *search, sqlite3_value *value, i64 *bound) {
   return type == SQLITE_INTEGER || type == SQLITE_NULL ? SQLITE_OK : fails(search, "said_from and said_until are integers");
 }
 
+static void read_within(Search *search, sqlite3_value *value) {
+  if (sqlite3_value_type(value) == SQLITE_NULL) return;
+  search->within = (float)sqlite3_value_double(value);
+}
+
 static int read_arguments(Search *search, sqlite3_value **value) {
   int rc = allocate(search, sqlite3_value_int64(value[COL_K - COL_SOURCE]));
   if (rc == SQLITE_OK) rc = read_query(search, value[COL_VECTOR - COL_SOURCE]);
@@ -604,6 +614,7 @@ static int read_arguments(Search *search, sqlite3_value **value) {
   }
   if (rc == SQLITE_OK && value[COL_IDS - COL_SOURCE]) rc = read_list(search, value[COL_IDS - COL_SOURCE], &search->ids);
   if (rc == SQLITE_OK && value[COL_AXIS - COL_SOURCE]) rc = read_axis(search, value[COL_AXIS - COL_SOURCE]);
+  if (rc == SQLITE_OK && value[COL_WITHIN - COL_SOURCE]) read_within(search, value[COL_WITHIN - COL_SOURCE]);
   if (rc == SQLITE_OK && value[COL_HOW - COL_SOURCE]) rc = read_how(search, value[COL_HOW - COL_SOURCE]);
   return rc == SQLITE_OK ? check_columns(search) : rc;
 }
@@ -616,6 +627,7 @@ static int run(Search *search, sqlite3 *db, sqlite3_value **value) {
   int rc = shadow_open(&search->shadow, db, name);
   if (rc == SQLITE_OK) rc = read_arguments(search, value);
   if (rc != SQLITE_OK || k == 0) return rc;
+  forget_hits(search);
   i64 slots = search->shadow.last_chunk * search->shadow.slots;
   if (search->ids.given && (i64)search->ids.n * ROW_OF_ID <= slots) return search_ids(search);
   return search_exactly(search);
@@ -638,6 +650,7 @@ static int filter(sqlite3_vtab_cursor *base, int given, const char *name, int ar
   memset(&search, 0, sizeof(search));
   search.said_from = INT64_MIN;
   search.said_until = INT64_MAX;
+  search.within = INFINITY;
   search.kernel = memdb0_kernel(0);
   int rc = run(&search, table->db, value);
   if (rc == SQLITE_OK) {
