@@ -154,8 +154,27 @@ AVX512 static void avx512_products(const int8_t *rows, int n, int dims, const in
   }
 }
 
+/* Codes of at most 64 bytes: the planes stay in registers. */
+AVX512 static void avx512_short_scores(const uint8_t *codes, int n, int bytes, const uint8_t *planes, int32_t *score) {
+  const __mmask64 mask = first_bytes(bytes);
+  const __m512i p0 = _mm512_loadu_si512(planes), p1 = _mm512_loadu_si512(planes + 64);
+  const __m512i p2 = _mm512_loadu_si512(planes + 128), p3 = _mm512_loadu_si512(planes + 192);
+  for (int i = 0; i < n; i++, codes += bytes) {
+    __m512i code = _mm512_maskz_loadu_epi8(mask, codes);
+    __m512i high = _mm512_sub_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p2)),
+                                    _mm512_slli_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p3)), 1));
+    __m512i low = _mm512_add_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p0)),
+                                   _mm512_slli_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p1)), 1));
+    score[i] = (int32_t)_mm512_reduce_add_epi64(_mm512_add_epi64(low, _mm512_slli_epi64(high, 2)));
+  }
+}
+
 AVX512 static void avx512_scores(const uint8_t *codes, int n, int bytes, const uint8_t *planes, int32_t *score) {
   int stride = memdb0_plane_bytes(bytes);
+  if (bytes <= 64) {
+    avx512_short_scores(codes, n, bytes, planes, score);
+    return;
+  }
   for (int i = 0; i < n; i++, codes += bytes) {
     __m512i sum = _mm512_setzero_si512();
     for (int at = 0; at < bytes; at += 64) {

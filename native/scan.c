@@ -13,17 +13,9 @@
 **   how         for tests and measurements: 'exact' or 'coded', and the name of a kernel
 **
 ** It reads vec0's shadow tables (shadow.c), so it sees what the connection sees. Only the filters of a chunk, the best
-** rows so far, and the candidates of the search by codes are held in memory.
-**
-** Search by codes. For a large table T a table T_code may hold the signs of the components of all chunks but the last,
-** one bit each: codes(chunk_id * 4096 + part) are those of the next slots of a chunk, as many parts of equal length as
-** it takes to keep each on one page. The score of a code, its product with the query at 4 bits, is a linear function of
-** the cosine plus noise; slope, offset and deviation are estimated from vectors spread over the table. First all codes
-** are scored, then candidates are compared exactly, best score first, until a score is so low that its vector is among
-** the k nearest with little probability (DEVIATIONS). Slots without a code are compared exactly at once. If more
-** candidates would be needed than are kept, the whole table is compared exactly.
+** rows so far, and the candidates of a search by codes (coded.c) are held in memory.
 */
-#include "shadow.h"
+#include "search.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -31,342 +23,10 @@
 
 SQLITE_EXTENSION_INIT3
 
-#define GROUP 64                 /* vectors that are compared at once */
-#define MOST_K 65536             /* rows that may be asked for */
-#define EXACT_FLOAT (1 << 24)    /* integers up to here are exact in float */
-#define PART_BYTES 4050          /* of codes that stay on one page of 4096 */
-#define CODED_SLOTS 30000        /* smaller tables are compared exactly */
-#define POOL 16384               /* candidates that are kept at least */
-#define POOL_OF_K 32             /* and for each row that is asked for */
-#define SAMPLES 16               /* parts from which slope and deviation are estimated */
-#define LEAST_SAMPLE 128         /* vectors without which they are not */
-#define DEVIATIONS 2.0           /* at the last place one in 44 is missed, at the others fewer */
-#define BATCH 512                /* candidates that are compared between two looks at the bound */
-#define ROW_OF_ID 16             /* slots that cost as much to scan as one id to look up */
-
-typedef sqlite3_int64 i64;
-
-typedef struct Hit {
-  float distance; /* INFINITY: of a vector without length */
-  i64 id;
-} Hit;
-
-typedef struct Candidate {
-  i64 chunk;
-  int32_t score;
-  int32_t slot;
-} Candidate;
-
-typedef struct List {
-  i64 *items; /* in order, without doubles */
-  int n;
-  int given;
-} List;
-
-typedef struct Search {
-  Shadow shadow;
-  const Kernel *kernel;
-  int8_t *query;
-  int32_t query_norm;
-  /* What bounds the search. */
-  List scopes, ids;
-  i64 said_from, said_until;
-  char *axis;
-  int axis_bytes;
-  float within;
-  int only_exact, only_coded;
-  /* The best so far: a heap with the worst on top. */
-  int k, n;
-  Hit *hits;
-  double least_cosine_squared; /* of a row that may still enter, times the query's norm; 0: any row may */
-  /* Room for one chunk. */
-  uint8_t *live;
-  i64 *values;
-  i64 *rowids;
-  i64 rowids_of; /* the chunk whose rowids these are; 0: none */
-  int8_t *rows;
-} Search;
-
-/* ---- The best rows ---- */
-
-static int is_worse(Hit a, Hit b) { return a.distance > b.distance || (a.distance == b.distance && a.id > b.id); }
-
-static void sift_down(Hit *hits, int n, int at) {
-  for (;;) {
-    int child = 2 * at + 1;
-    if (child >= n) return;
-    if (child + 1 < n && is_worse(hits[child + 1], hits[child])) child++;
-    if (!is_worse(hits[child], hits[at])) return;
-    Hit other = hits[at];
-    hits[at] = hits[child];
-    hits[child] = other;
-    at = child;
-  }
-}
-
-static void sift_up(Hit *hits, int at) {
-  while (at > 0 && is_worse(hits[at], hits[(at - 1) / 2])) {
-    Hit other = hits[at];
-    hits[at] = hits[(at - 1) / 2];
-    hits[(at - 1) / 2] = other;
-    at = (at - 1) / 2;
-  }
-}
-
-/* Rows that are clearly farther than the worst of k are told by their cosine squared, without a root or a division. */
-static void set_bound(Search *search) {
-  double farthest = search->n == search->k && search->hits[0].distance < search->within ? search->hits[0].distance
-                                                                                         : search->within;
-  double cosine = 1 - farthest - 1e-6;
-  search->least_cosine_squared = cosine > 0 ? cosine * cosine * (1 - 1e-9) * search->query_norm : 0;
-}
-
-static void keep(Search *search, Hit hit) {
-  if (search->n < search->k) {
-    search->hits[search->n] = hit;
-    sift_up(search->hits, search->n++);
-  } else if (is_worse(search->hits[0], hit)) {
-    search->hits[0] = hit;
-    sift_down(search->hits, search->n, 0);
-  } else {
-    return;
-  }
-  set_bound(search);
-}
-
-/* Nearest first. */
-static void sort_hits(Hit *hits, int n) {
-  for (int last = n - 1; last > 0; last--) {
-    Hit worst = hits[0];
-    hits[0] = hits[last];
-    hits[last] = worst;
-    sift_down(hits, last, 0);
-  }
-}
-
-static void forget_hits(Search *search) {
-  search->n = 0;
-  set_bound(search);
-}
-
-/* ---- One row ---- */
-
-/* vec0 adds up in float; whole numbers up to 2^24 are exact there, whatever the order. */
-static float distance_of(const Search *search, const int8_t *row, int32_t dot, int32_t norm) {
-  float d = (float)dot, a = (float)norm, b = (float)search->query_norm;
-  if (norm > EXACT_FLOAT || search->query_norm > EXACT_FLOAT) {
-    d = a = b = 0;
-    for (int i = 0; i < search->shadow.dims; i++) {
-      d += (float)(row[i] * search->query[i]);
-      a += (float)(row[i] * row[i]);
-      b += (float)(search->query[i] * search->query[i]);
-    }
-  }
-  float distance = (float)(1 - ((double)d / (sqrt((double)a) * sqrt((double)b))));
-  return distance == distance ? distance : INFINITY;
-}
-
-static int may_enter(const Search *search, int32_t dot, int32_t norm) {
-  if (search->least_cosine_squared <= 0) return 1;
-  return dot > 0 && (double)dot * dot >= search->least_cosine_squared * norm;
-}
-
-static int rowid_of(Search *search, i64 chunk, int slot, i64 *rowid) {
-  if (search->rowids_of == chunk) {
-    *rowid = search->rowids[slot];
-    return SQLITE_OK;
-  }
-  return shadow_read(&search->shadow, SHADOW_ROWIDS, chunk, slot, 1, rowid);
-}
-
-static int offer(Search *search, i64 chunk, int slot, const int8_t *row, int32_t dot, int32_t norm) {
-  Hit hit;
-  if (!may_enter(search, dot, norm)) return SQLITE_OK;
-  hit.distance = distance_of(search, row, dot, norm);
-  if (hit.distance > search->within) return SQLITE_OK;
-  if (search->n == search->k && hit.distance > search->hits[0].distance) return SQLITE_OK;
-  int rc = rowid_of(search, chunk, slot, &hit.id);
-  if (rc == SQLITE_OK) keep(search, hit);
-  return rc;
-}
-
-static int read_rowids(Search *search, i64 chunk) {
-  if (search->rowids_of == chunk) return SQLITE_OK;
-  search->rowids_of = 0;
-  int rc = shadow_read(&search->shadow, SHADOW_ROWIDS, chunk, 0, search->shadow.slots, search->rowids);
-  if (rc == SQLITE_OK) search->rowids_of = chunk;
-  return rc;
-}
-
-/* ---- What bounds the search ---- */
-
-static int has(const List *list, i64 value) {
-  int low = 0, high = list->n;
-  while (low < high) {
-    int middle = low + (high - low) / 2;
-    if (list->items[middle] < value) low = middle + 1;
-    else high = middle;
-  }
-  return low < list->n && list->items[low] == value;
-}
-
-static int is_live(const uint8_t *live, int slot) { return live[slot >> 3] >> (slot & 7) & 1; }
-static void drop(uint8_t *live, int slot) { live[slot >> 3] &= (uint8_t) ~(1u << (slot & 7)); }
-
-static int filter_numbers(Search *search, int kind, i64 chunk, int first, int n, uint8_t *live) {
-  int rc = shadow_read(&search->shadow, kind, chunk, first, n, search->values);
-  for (int i = 0; rc == SQLITE_OK && i < n; i++) {
-    i64 value = search->values[i];
-    int good = kind == SHADOW_SCOPE ? has(&search->scopes, value)
-                                    : value >= search->said_from && value <= search->said_until;
-    if (!good) drop(live, i);
-  }
-  return rc;
-}
-
-/* A text longer than 12 bytes is kept elsewhere as a whole; an axis is never one. */
-static int filter_axis(Search *search, i64 chunk, int first, int n, uint8_t *live) {
-  const uint8_t *views = (const uint8_t *)search->values;
-  int rc = shadow_read(&search->shadow, SHADOW_AXIS, chunk, first, n, search->values);
-  for (int i = 0; rc == SQLITE_OK && i < n; i++, views += SHADOW_TEXT_BYTES) {
-    int32_t bytes;
-    memcpy(&bytes, views, 4);
-    if (bytes != search->axis_bytes || memcmp(views + 4, search->axis, (size_t)bytes) != 0) drop(live, i);
-  }
-  return rc;
-}
-
-static int filter_ids(Search *search, i64 chunk, uint8_t *live) {
-  int rc = read_rowids(search, chunk);
-  for (int i = 0; rc == SQLITE_OK && i < search->shadow.slots; i++) {
-    if (is_live(live, i) && !has(&search->ids, search->rowids[i])) drop(live, i);
-  }
-  return rc;
-}
-
-static int bounds_said(const Search *search) {
-  return search->said_from != INT64_MIN || search->said_until != INT64_MAX;
-}
-
-/* Drop of n slots from `first` on those that the filters on columns refuse; live has a bit for each. */
-static int filter_columns(Search *search, i64 chunk, int first, int n, uint8_t *live) {
-  int rc = SQLITE_OK;
-  if (search->scopes.given) rc = filter_numbers(search, SHADOW_SCOPE, chunk, first, n, live);
-  if (rc == SQLITE_OK && bounds_said(search)) rc = filter_numbers(search, SHADOW_SAID, chunk, first, n, live);
-  if (rc == SQLITE_OK && search->axis) rc = filter_axis(search, chunk, first, n, live);
-  return rc;
-}
-
-/* The next chunk with the slots that are to be looked at in search->live. */
-static int next_chunk(Search *search, i64 *chunk) {
-  const uint8_t *validity;
-  int rc = shadow_next(&search->shadow, chunk, &validity);
-  if (rc != SQLITE_ROW) return rc;
-  memcpy(search->live, validity, (size_t)search->shadow.slots / 8);
-  rc = filter_columns(search, *chunk, 0, search->shadow.slots, search->live);
-  if (rc == SQLITE_OK && search->ids.given) rc = filter_ids(search, *chunk, search->live);
-  return rc == SQLITE_OK ? SQLITE_ROW : rc;
-}
-
-/* ---- Exact comparison ---- */
-
-/* Compare the live ones of at most GROUP slots. */
-static int compare_group(Search *search, i64 chunk, int first, int n) {
-  int32_t dot[GROUP], norm[GROUP];
-  int dims = search->shadow.dims;
-  while (n > 0 && !is_live(search->live, first)) first++, n--;
-  while (n > 0 && !is_live(search->live, first + n - 1)) n--;
-  if (n == 0) return SQLITE_OK;
-  int rc = shadow_read(&search->shadow, SHADOW_VECTORS, chunk, first, n, search->rows);
-  if (rc != SQLITE_OK) return rc;
-  search->kernel->products(search->rows, n, dims, search->query, dot, norm);
-  for (int i = 0; rc == SQLITE_OK && i < n; i++) {
-    if (!is_live(search->live, first + i) || !may_enter(search, dot[i], norm[i])) continue;
-    rc = read_rowids(search, chunk);
-    if (rc == SQLITE_OK) rc = offer(search, chunk, first + i, search->rows + (size_t)i * (size_t)dims, dot[i], norm[i]);
-  }
-  return rc;
-}
-
-static int compare_slots(Search *search, i64 chunk, int first, int end) {
-  int rc = SQLITE_OK;
-  for (; rc == SQLITE_OK && first < end; first += GROUP) {
-    rc = compare_group(search, chunk, first, end - first < GROUP ? end - first : GROUP);
-  }
-  return rc;
-}
-
-/* Every step to the next chunk notices an interrupt. */
-static int search_exactly(Search *search) {
-  i64 chunk;
-  int rc;
-  shadow_rewind(&search->shadow);
-  while ((rc = next_chunk(search, &chunk)) == SQLITE_ROW) {
-    rc = compare_slots(search, chunk, 0, search->shadow.slots);
-    if (rc != SQLITE_OK) return rc;
-  }
-  return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-/* ---- Candidates ---- */
-
-static int compare_places(const void *a, const void *b) {
-  const Candidate *x = a, *y = b;
-  if (x->chunk != y->chunk) return x->chunk < y->chunk ? -1 : 1;
-  return (x->slot > y->slot) - (x->slot < y->slot);
-}
-
-/* Compare candidates exactly; they are put into the order of the file first. */
-static int compare_candidates(Search *search, Candidate *candidates, int n) {
-  int32_t dot, norm;
-  int rc = SQLITE_OK;
-  qsort(candidates, (size_t)n, sizeof(*candidates), compare_places);
-  for (int i = 0; rc == SQLITE_OK && i < n; i++) {
-    rc = shadow_read(&search->shadow, SHADOW_VECTORS, candidates[i].chunk, candidates[i].slot, 1, search->rows);
-    if (rc != SQLITE_OK) break;
-    search->kernel->products(search->rows, 1, search->shadow.dims, search->query, &dot, &norm);
-    rc = offer(search, candidates[i].chunk, candidates[i].slot, search->rows, dot, norm);
-  }
-  return rc;
-}
-
-/* Where the ids of the list are; those that are nowhere, or that a filter refuses, are left out. */
-static int find_ids(Search *search, Candidate *places, int *found) {
-  sqlite3_stmt *statement = 0;
-  i64 rowid;
-  int rc = shadow_prepare(&search->shadow, "SELECT chunk_id, chunk_offset FROM main.\"%w_rowids\" WHERE rowid = ?1",
-                          &statement);
-  for (int i = 0; rc == SQLITE_OK && i < search->ids.n; i++) {
-    uint8_t live = 1;
-    sqlite3_bind_int64(statement, 1, search->ids.items[i]);
-    if ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-      Candidate place = {sqlite3_column_int64(statement, 0), 0, 0};
-      i64 slot = sqlite3_column_int64(statement, 1);
-      place.slot = (int32_t)slot;
-      if (slot < 0 || slot >= search->shadow.slots) rc = shadow_corrupt(&search->shadow, "the rowids", place.chunk);
-      else rc = shadow_read(&search->shadow, SHADOW_ROWIDS, place.chunk, place.slot, 1, &rowid);
-      if (rc == SQLITE_OK && rowid != search->ids.items[i]) {
-        rc = shadow_corrupt(&search->shadow, "the rowids", place.chunk);
-      }
-      if (rc == SQLITE_OK) rc = filter_columns(search, place.chunk, place.slot, 1, &live);
-      if (rc == SQLITE_OK && live) places[(*found)++] = place;
-    }
-    if (rc == SQLITE_DONE) rc = SQLITE_OK;
-    sqlite3_reset(statement);
-  }
-  sqlite3_finalize(statement);
-  return rc;
-}
-
-static int search_ids(Search *search) {
-  int found = 0;
-  Candidate *places = sqlite3_malloc64(sizeof(*places) * (sqlite3_uint64)search->ids.n + 1);
-  if (places == 0) return SQLITE_NOMEM;
-  int rc = find_ids(search, places, &found);
-  if (rc == SQLITE_OK) rc = compare_candidates(search, places, found);
-  sqlite3_free(places);
-  return rc;
-}
+#define MOST_K 65536      /* rows that may be asked for */
+#define CODED_SLOTS 30000 /* smaller tables are compared exactly */
+#define LEAST_SHARE 64    /* and so is one of which more rows than one of so many are asked for */
+#define ROW_OF_ID 16      /* slots that cost as much to scan as one id to look up */
 
 /* ---- Arguments ---- */
 
@@ -477,32 +137,6 @@ static int read_query(Search *search, sqlite3_value *value) {
   return SQLITE_OK;
 }
 
-static int allocate(Search *search, i64 k) {
-  sqlite3_uint64 slots = (sqlite3_uint64)search->shadow.slots, dims = (sqlite3_uint64)search->shadow.dims;
-  search->k = (int)k;
-  search->hits = sqlite3_malloc64(sizeof(Hit) * (sqlite3_uint64)(k + 1));
-  search->query = sqlite3_malloc64(dims);
-  search->live = sqlite3_malloc64(slots / 8);
-  search->values = sqlite3_malloc64(slots * SHADOW_TEXT_BYTES);
-  search->rowids = sqlite3_malloc64(slots * 8);
-  search->rows = sqlite3_malloc64(GROUP * dims);
-  int all = search->hits && search->query && search->live && search->values && search->rowids && search->rows;
-  return all ? SQLITE_OK : SQLITE_NOMEM;
-}
-
-static void free_search(Search *search) {
-  shadow_close(&search->shadow);
-  sqlite3_free(search->query);
-  sqlite3_free(search->scopes.items);
-  sqlite3_free(search->ids.items);
-  sqlite3_free(search->axis);
-  sqlite3_free(search->hits);
-  sqlite3_free(search->live);
-  sqlite3_free(search->values);
-  sqlite3_free(search->rowids);
-  sqlite3_free(search->rows);
-}
-
 /* ---- The table-valued function ---- */
 
 enum { COL_ID, COL_DISTANCE, COL_SOURCE, COL_VECTOR, COL_K, COL_SCOPES, COL_FROM, COL_UNTIL, COL_IDS, COL_AXIS, COL_WITHIN,
@@ -583,7 +217,7 @@ static int close_cursor(sqlite3_vtab_cursor *base) {
 static int check_columns(Search *search) {
   const int *number = search->shadow.number;
   if (search->scopes.given && number[SHADOW_SCOPE] < 0) return fails(search, "the table has no column scope_id");
-  if (bounds_said(search) && number[SHADOW_SAID] < 0) return fails(search, "the table has no column said_key");
+  if (search_bounds_said(search) && number[SHADOW_SAID] < 0) return fails(search, "the table has no column said_key");
   if (search->axis && number[SHADOW_AXIS] < 0) return fails(search, "the table has no column axis");
   return SQLITE_OK;
 }
@@ -601,7 +235,7 @@ static void read_within(Search *search, sqlite3_value *value) {
 }
 
 static int read_arguments(Search *search, sqlite3_value **value) {
-  int rc = allocate(search, sqlite3_value_int64(value[COL_K - COL_SOURCE]));
+  int rc = search_allocate(search, (int)sqlite3_value_int64(value[COL_K - COL_SOURCE]));
   if (rc == SQLITE_OK) rc = read_query(search, value[COL_VECTOR - COL_SOURCE]);
   if (rc == SQLITE_OK && value[COL_SCOPES - COL_SOURCE]) {
     rc = read_list(search, value[COL_SCOPES - COL_SOURCE], &search->scopes);
@@ -627,10 +261,11 @@ static int run(Search *search, sqlite3 *db, sqlite3_value **value) {
   int rc = shadow_open(&search->shadow, db, name);
   if (rc == SQLITE_OK) rc = read_arguments(search, value);
   if (rc != SQLITE_OK || k == 0) return rc;
-  forget_hits(search);
+  search_start(search);
   i64 slots = search->shadow.last_chunk * search->shadow.slots;
   if (search->ids.given && (i64)search->ids.n * ROW_OF_ID <= slots) return search_ids(search);
-  return search_exactly(search);
+  int coded = search->only_coded || (slots >= CODED_SLOTS && k <= slots / LEAST_SHARE && !search->only_exact);
+  return coded && !search->ids.given ? search_coded(search) : search_exactly(search);
 }
 
 /* Without a vector there is nothing to look for. */
@@ -654,7 +289,7 @@ static int filter(sqlite3_vtab_cursor *base, int given, const char *name, int ar
   search.kernel = memdb0_kernel(0);
   int rc = run(&search, table->db, value);
   if (rc == SQLITE_OK) {
-    sort_hits(search.hits, search.n);
+    search_sort(&search);
     cursor->hits = search.hits;
     cursor->n = search.n;
     search.hits = 0;
@@ -663,7 +298,7 @@ static int filter(sqlite3_vtab_cursor *base, int given, const char *name, int ar
     table->base.zErrMsg = search.shadow.error;
     search.shadow.error = 0;
   }
-  free_search(&search);
+  search_free(&search);
   return rc;
 }
 

@@ -5,7 +5,8 @@
 **   T_chunks(chunk_id, size, validity, rowids)   a bit for each slot that is taken, and 8 bytes of rowid
 **   T_vector_chunks00(rowid, vectors)            the vectors, slot by slot
 **   T_metadatachunks0N(rowid, data)              of the metadata column N 8 bytes (INTEGER) or 16 (TEXT) a slot
-** Rows are put into free slots of the last chunk only; a chunk without rows is deleted, and its id not used again.
+** Rows are put into free slots of the last chunk only; a chunk without rows is deleted, and its number not used again.
+** So a chunk that another one follows directly was never the last one since, and no row was put into it.
 */
 #include "shadow.h"
 
@@ -181,6 +182,7 @@ int shadow_open(Shadow *shadow, sqlite3 *db, const char *name) {
   memset(shadow, 0, sizeof(*shadow));
   shadow->db = db;
   shadow->slots = 1024; /* vec0's default */
+  shadow->upcoming = -1;
   for (int kind = 0; kind < SHADOW_KINDS; kind++) shadow->number[kind] = -1;
   shadow->name = sqlite3_mprintf("%s", name);
   if (shadow->name == 0) return SQLITE_NOMEM;
@@ -208,20 +210,32 @@ void shadow_close(Shadow *shadow) {
 
 /* ---- The chunks ---- */
 
-int shadow_next(Shadow *shadow, sqlite3_int64 *chunk, const uint8_t **validity) {
+static int step_chunks(Shadow *shadow) {
   int rc = sqlite3_step(shadow->chunks);
-  if (rc != SQLITE_ROW) return rc;
-  *chunk = sqlite3_column_int64(shadow->chunks, 0);
-  *validity = sqlite3_column_blob(shadow->chunks, 2);
-  if (!is_chunk(*chunk)) return shadow_corrupt(shadow, "the number", *chunk);
-  if (sqlite3_column_int64(shadow->chunks, 1) != shadow->slots || *validity == 0 ||
+  shadow->upcoming = rc == SQLITE_ROW ? sqlite3_column_int64(shadow->chunks, 0) : 0;
+  if (rc == SQLITE_ROW && !is_chunk(shadow->upcoming)) return shadow_corrupt(shadow, "the number", shadow->upcoming);
+  return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int shadow_next(Shadow *shadow, sqlite3_int64 *chunk) {
+  int rc = shadow->upcoming < 0 ? step_chunks(shadow) : SQLITE_OK;
+  if (rc != SQLITE_OK) return rc;
+  if ((*chunk = shadow->upcoming) == 0) return SQLITE_DONE;
+  const void *validity = sqlite3_column_blob(shadow->chunks, 2);
+  if (sqlite3_column_int64(shadow->chunks, 1) != shadow->slots || validity == 0 ||
       sqlite3_column_bytes(shadow->chunks, 2) != shadow->slots / 8) {
     return shadow_corrupt(shadow, "validity", *chunk);
   }
-  return SQLITE_ROW;
+  memcpy(shadow->validity, validity, (size_t)shadow->slots / 8);
+  rc = step_chunks(shadow);
+  shadow->followed = shadow->upcoming == *chunk + 1;
+  return rc == SQLITE_OK ? SQLITE_ROW : rc;
 }
 
-void shadow_rewind(Shadow *shadow) { sqlite3_reset(shadow->chunks); }
+void shadow_rewind(Shadow *shadow) {
+  sqlite3_reset(shadow->chunks);
+  shadow->upcoming = -1;
+}
 
 static int open_blob(Shadow *shadow, int kind, sqlite3_int64 chunk) {
   const char *column = kind == SHADOW_VECTORS ? "vectors" : kind == SHADOW_ROWIDS ? "rowids" : "data";

@@ -20,7 +20,10 @@ typedef struct Shadow {
   int slots;                         /* of every chunk */
   int number[SHADOW_KINDS];          /* of a metadata column among them; -1: the table has none */
   sqlite3_int64 last_chunk;          /* 0: there is none */
-  sqlite3_stmt *chunks;              /* chunk_id, size, validity */
+  sqlite3_stmt *chunks;              /* chunk_id, size, validity: of the chunk after the one that was told */
+  sqlite3_int64 upcoming;            /* its number; 0: there is none; -1: nothing was told yet */
+  uint8_t validity[SHADOW_MAX_SLOTS / 8]; /* of the chunk that was told */
+  int followed;                      /* whether it has the next number: then vec0 fills no more slots of this one */
   sqlite3_blob *blob[SHADOW_KINDS];  /* open on the chunk `at`, or NULL */
   sqlite3_int64 at[SHADOW_KINDS];
   char *error;                       /* what is wrong, for sqlite3_free */
@@ -31,8 +34,9 @@ typedef struct Shadow {
 int shadow_open(Shadow *shadow, sqlite3 *db, const char *name);
 void shadow_close(Shadow *shadow);
 
-/* The next chunk, from the first one on: SQLITE_ROW, SQLITE_DONE or an error. `validity` has a bit for each slot. */
-int shadow_next(Shadow *shadow, sqlite3_int64 *chunk, const uint8_t **validity);
+/* The next chunk, from the first one on: SQLITE_ROW, SQLITE_DONE or an error. shadow->validity has a bit for each slot
+** that holds a row. */
+int shadow_next(Shadow *shadow, sqlite3_int64 *chunk);
 void shadow_rewind(Shadow *shadow);
 
 /* What a chunk keeps of one kind for n slots from `first` on. */
