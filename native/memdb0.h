@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "sqlite3ext.h"
+#include <sqlite3ext.h>
 
 /* Each part registers what it offers with one connection, and returns an SQLite result code. */
 int memdb0_scan_init(sqlite3 *db);
