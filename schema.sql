@@ -224,25 +224,40 @@ CREATE VIRTUAL TABLE unit_terms USING fts5 (
 CREATE VIRTUAL TABLE message_vector USING vec0 (
   message_id INTEGER PRIMARY KEY, scope_id INTEGER, said_key INTEGER,
   own INT8[{dimension}] distance_metric=cosine,
-  chunk_size=512
+  chunk_size=168
 );
 CREATE VIRTUAL TABLE unit_vector USING vec0 (
   unit_id INTEGER PRIMARY KEY, scope_id INTEGER, said_key INTEGER,
   fact INT8[{dimension}] distance_metric=cosine,
-  chunk_size=512
+  chunk_size=168
 );
 CREATE VIRTUAL TABLE triple_vector USING vec0 (
   unit_id INTEGER PRIMARY KEY, scope_id INTEGER,
   triple INT8[{dimension}] distance_metric=cosine,
-  chunk_size=512
+  chunk_size=168
 );
 CREATE VIRTUAL TABLE label_vector USING vec0 (
   label_id INTEGER PRIMARY KEY, axis TEXT,
   name INT8[{dimension}] distance_metric=cosine,
-  chunk_size=512
+  chunk_size=168
 );
 CREATE VIRTUAL TABLE segment_vector USING vec0 (
   segment_id INTEGER PRIMARY KEY, scope_id INTEGER,
   mean INT8[{dimension}] distance_metric=cosine,
-  chunk_size=512
+  chunk_size=168
 );
+
+-- The signs of the components of vectors, by which a large table is searched first: of a chunk of vec0 that is full, cut
+-- into parts that stay on a page each, in row chunk_id * 4096 + part. Where there are none a search takes longer.
+CREATE TABLE message_vector_code (
+  code_id INTEGER NOT NULL PRIMARY KEY,
+  codes   BLOB NOT NULL
+) STRICT;
+CREATE TABLE unit_vector_code (
+  code_id INTEGER NOT NULL PRIMARY KEY,
+  codes   BLOB NOT NULL
+) STRICT;
+CREATE TABLE label_vector_code (
+  code_id INTEGER NOT NULL PRIMARY KEY,
+  codes   BLOB NOT NULL
+) STRICT;

@@ -2,6 +2,7 @@
 
 python -m benchmarks.speed add --data DIR             adding, on the messages of LoCoMo
 python -m benchmarks.speed append --data DIR          appending to a small file and to a large one
+python -m benchmarks.speed dense --data DIR           the nearest vectors, on and around those of LoCoMo
 python -m benchmarks.speed graph_token --gguf FILE    the graph token, against the prompt without it
 """
 
@@ -17,7 +18,7 @@ from memdb.models.registry import load_backbone, load_encoder, load_graph_encode
 
 from ..quality.data import find_files
 from ..quality.locomo import PATTERN, load
-from . import add, append, graph_token
+from . import add, append, dense, graph_token
 
 SMALL = 1_000  # messages of the small file of append
 
@@ -28,9 +29,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.speed", description=__doc__, formatter_class=form
     )
-    parser.add_argument("name", choices=["add", "append", "graph_token"])
+    parser.add_argument("name", choices=["add", "append", "dense", "graph_token"])
     parser.add_argument("--data", type=Path, help="folder with LoCoMo conversations (default: MEMDB_DATA)")
-    parser.add_argument("--messages", type=int, default=100_000, help="of add; of append: of the large file")
+    parser.add_argument(
+        "--messages", type=int, default=100_000, help="of add; of append and dense: of the largest file"
+    )
     parser.add_argument("--gguf", type=Path, help="of graph_token: the language model")
     parser.add_argument("--graph", type=Path, help="its graph encoder (default: one with random weights)")
     parser.add_argument("--rounds", type=int, default=15, help="of graph_token")
@@ -41,6 +44,8 @@ def main() -> None:
     result: msgspec.Struct
     if chosen.name == "graph_token":
         result = reading(chosen)
+    elif chosen.name == "dense":
+        result = nearest(chosen)
     elif chosen.name == "add":
         result = add.measure(texts(chosen), chosen.messages)
     else:
@@ -52,6 +57,17 @@ def texts(chosen: argparse.Namespace) -> list[tuple[str, str]]:
     """Speakers and contents of LoCoMo's messages."""
     conversations = load(find_files("locomo", PATTERN, chosen.data))
     return [(m.speaker, m.content) for c in conversations for session in c.sessions for m in session.messages]
+
+
+def nearest(chosen: argparse.Namespace) -> dense.Result:
+    """See `dense`; every tenth text asks."""
+    encoder = load_encoder(threads=chosen.threads)
+    said = list(dict.fromkeys(f"{speaker}: {content}" for speaker, content in texts(chosen)))
+    vectors = encoder.encode(said)
+    asking = [number % 10 == 0 for number in range(len(said))]
+    queries = vectors[asking][: dense.QUESTIONS]
+    sizes = [size for size in dense.SIZES if size < chosen.messages] + [chosen.messages]
+    return dense.measure(vectors[[not one for one in asking]], queries, sizes)
 
 
 def reading(chosen: argparse.Namespace) -> graph_token.Result:

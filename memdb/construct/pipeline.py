@@ -18,7 +18,7 @@ from memdb.construct.plan import Overtaken, Place, Plan, PlannedUnit, Vectors, m
 from memdb.construct.traces import Tracing
 from memdb.construct.windows import window_of
 from memdb.records import Added, Axis
-from memdb.store import erase, indexes, rows, traces, windows
+from memdb.store import codes, erase, indexes, rows, traces, windows
 from memdb.store import segments as store_segments
 from memdb.store.connection import Connection, Database
 
@@ -142,6 +142,7 @@ def write_units(
             tracing.add(unit_id, planned.unit.triple)
     tracing.flush()
     erase.erase_labels(connection, labels)
+    codes.keep(connection)
     reached = unit_id if follows else min(traced, newest)
     if reached != traced:
         traces.set_traced_until(connection, reached)

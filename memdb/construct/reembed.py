@@ -19,7 +19,7 @@ from memdb.construct.plan import Overtaken
 from memdb.construct.traces import triple_text
 from memdb.models.ports import AttentionScorer, Encoder
 from memdb.records import Message, Reembedded
-from memdb.store import indexes, schema, staging
+from memdb.store import codes, indexes, schema, staging
 from memdb.store.connection import Connection, Database
 from memdb.store.staging import Kind, Source
 
@@ -51,6 +51,8 @@ def reembed(
     while not cleared:
         with database.atomic() as connection:
             cleared = staging.clear(connection)
+    with database.atomic() as connection:
+        codes.repair(connection)
     segments.update(database, encoder, scorer)
     return tally.end()
 

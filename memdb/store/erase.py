@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from memdb.store import staging
+from memdb.store import codes, staging
 from memdb.store.statements import statement
 
 
@@ -19,8 +19,9 @@ def erase_units(connection: apsw.Connection, units: Sequence[int]) -> list[int]:
     """
     ids = json.dumps(list(units))
     rows = [(unit_id,) for unit_id in units]
-    for name in ("delete_unit_terms", "delete_unit_vector", "delete_triple_vector"):
+    for name in ("delete_unit_terms", "delete_triple_vector"):
         connection.executemany(statement(name), rows)
+    codes.delete(connection, "unit_vector", statement("delete_unit_vector"), units)
     staging.erase(connection, ("unit", "triple"), units)
     labels = [int(label_id) for (label_id,) in connection.execute(statement("labels_of_units"), (ids,))]
     for name in ("delete_unit_labels", "delete_unit_intervals", "delete_units"):
@@ -31,6 +32,7 @@ def erase_units(connection: apsw.Connection, units: Sequence[int]) -> list[int]:
 def erase_labels(connection: apsw.Connection, labels: Sequence[int]) -> None:
     """Remove those of `labels` that no unit carries."""
     unused: Any = connection.execute(statement("unused_labels"), (json.dumps(list(labels)),)).fetchall()
-    connection.executemany(statement("delete_label_vector"), unused)
-    staging.erase(connection, ("label",), [label_id for (label_id,) in unused])
+    ids = [label_id for (label_id,) in unused]
+    codes.delete(connection, "label_vector", statement("delete_label_vector"), ids)
+    staging.erase(connection, ("label",), ids)
     connection.executemany(statement("delete_label"), unused)

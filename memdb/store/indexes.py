@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from memdb import errors
 from memdb.records import Axis, Granularity
+from memdb.store.extensions import native
 from memdb.store.statements import statement
 
 Value: TypeAlias = str | int | float | bytes | None
@@ -118,7 +119,7 @@ _facts = msgspec.json.Decoder(tuple[Fact, ...])
 def hybrid(connection: apsw.Connection, values: dict[str, Value]) -> list[Hit]:
     """Run hybrid.sql: the evidence of a question, best first."""
     found = []
-    for row in connection.execute(statement("hybrid"), values):
+    for row in connection.execute(statement("hybrid", native(connection)), values):
         fields: dict[str, Any] = dict(zip(Hit.__struct_fields__, row, strict=True))
         fields["channels"] = _channels.decode(fields["channels"])
         fields["facts"] = _facts.decode(fields["facts"])

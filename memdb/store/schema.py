@@ -13,6 +13,7 @@ import apsw
 import msgspec
 
 from memdb import errors, settings
+from memdb.store import codes
 from memdb.store import connection as connections
 from memdb.store.indexes import vector_scale
 from memdb.store.statements import statement
@@ -20,6 +21,9 @@ from memdb.version import __version__
 
 APPLICATION_ID = 0x6D656D64
 FORMAT = 1
+
+# Slots of a vec0 chunk; files that were made with the earlier number keep it until they are re-embedded.
+_CHUNK, _EARLIER_CHUNK = "chunk_size=168", "chunk_size=512"
 
 # MIGRATIONS[n] brings format n to n + 1 inside the caller's transaction. Format 1 is the first.
 MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {}
@@ -145,7 +149,10 @@ def check(connection: apsw.Connection, path: Path) -> None:
 
 
 def foreign_objects(connection: apsw.Connection) -> list[str]:
-    """Triggers, views, tables and indexes that the format does not have, or that are defined differently."""
+    """Triggers, views, tables and indexes that the format does not have, or that are defined differently.
+
+    Tables of codes may be missing: they only save time.
+    """
     meta = connection.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'meta'").get
     if meta != _objects_of_format(1)["table meta"]:  # not read before it is known to be a plain table
         return ["table meta"]
@@ -158,8 +165,9 @@ def foreign_objects(connection: apsw.Connection) -> list[str]:
         f"{kind} {name}": sql
         for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema")
     }
-    wrong = [key for key, sql in found.items() if known.get(key, "?") != sql]
-    missing = [f"missing {key}" for key in expected if key not in found]
+    earlier = {key: sql and sql.replace(_CHUNK, _EARLIER_CHUNK) for key, sql in expected.items()}
+    wrong = [key for key, sql in found.items() if sql not in (known.get(key, "?"), earlier.get(key, "?"))]
+    missing = [f"missing {key}" for key in expected if key not in found and not key.endswith("_vector_code")]
     return sorted(wrong) + sorted(missing)
 
 
@@ -191,6 +199,7 @@ def make_vector_tables(connection: apsw.Connection, dimension: int) -> None:
         if sql is not None and " USING vec0 " in sql:
             connection.execute(f"DROP TABLE {key.removeprefix('table ')}")
             connection.execute(sql)
+    codes.renew(connection)
 
 
 def _dimension(connection: apsw.Connection) -> int:

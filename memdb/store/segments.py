@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from memdb import errors, settings
 from memdb.records import Message, Scope, Segment, Utterance
 from memdb.store import indexes, rows
+from memdb.store.extensions import native
 from memdb.store.statements import statement
 
 
@@ -80,7 +81,7 @@ def near(
     for code in codes:
         # The index rounds to float32: what is at the edge is looked at again.
         values = {"mean": code, "k": settings.MAX_K, "scope_id": scope_id, "distance": 1 - least + 1e-4}
-        rows_near: Any = connection.execute(statement("near_segments"), values).fetchall()
+        rows_near: Any = connection.execute(statement("near_segments", native(connection)), values).fetchall()
         if len(rows_near) < settings.MAX_K:
             found += _best(rows_near, _matrix([code]), least)
         else:

@@ -14,7 +14,7 @@ import apsw
 import numpy as np
 
 from memdb.records import Triple
-from memdb.store import schema, segments
+from memdb.store import codes, schema, segments
 from memdb.store.indexes import vector_scale
 from memdb.store.statements import statement
 
@@ -161,6 +161,7 @@ def switch(connection: apsw.Connection, encoder: schema.Encodes) -> None:
         connection.execute(statement("set_encoder"), values)
     for name in ("move_message_vectors", "move_unit_vectors", "move_triple_vectors", "move_label_vectors"):
         connection.execute(statement(name))
+    codes.renew(connection)
     connection.execute(statement("forget_staged_by"))
 
 

@@ -12,6 +12,7 @@ import msgspec
 from memdb import errors
 from memdb.records import Scope, Triple
 from memdb.store import rows
+from memdb.store.extensions import native
 from memdb.store.indexes import Fact
 from memdb.store.statements import statement
 
@@ -94,7 +95,7 @@ def neighbours(connection: apsw.Connection, wanted: Neighbourhood) -> list[tuple
         "slot": wanted.slot,
         "until": wanted.until,
     }
-    found: Any = connection.execute(statement("trace_neighbours"), values).fetchall()
+    found: Any = connection.execute(statement("trace_neighbours", native(connection)), values).fetchall()
     return list(found)
 
 
@@ -202,7 +203,7 @@ class Search(NamedTuple):
 def find(connection: apsw.Connection, scope: Scope | None, search: Search) -> list[tuple[int, float]]:
     """(trace_id, score) of the traces that fit a reading, best first; 1.0 is the very same words."""
     values = rows.reading_scope(scope) | search._asdict() | {"readings": json.dumps(search.readings)}
-    found: Any = connection.execute(statement("find_traces"), values).fetchall()
+    found: Any = connection.execute(statement("find_traces", native(connection)), values).fetchall()
     return list(found)
 
 

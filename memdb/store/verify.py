@@ -15,7 +15,7 @@ from memdb import errors, settings
 from memdb.language.clock import parse_instant
 from memdb.language.terms import fold
 from memdb.records import Problem, Unit, Verification
-from memdb.store import rows, schema, segment_checks, staging, traces
+from memdb.store import codes, rows, schema, segment_checks, staging, traces
 from memdb.store.extensions import native
 from memdb.store.segment_checks import Starts
 from memdb.store.statements import statement
@@ -123,6 +123,7 @@ def _all_checks(
     yield "labels", _wrong_labels(connection)
     yield "names", _unreadable_names(connection)
     yield "vectors", _wrong_vectors(connection)
+    yield "vector_codes", codes.wrong(connection)
     yield "staged_vectors", staging.wrong(connection)
     yield "segments", segment_checks.wrong(connection, starts)
     yield "trace_texts", _wrong_trace_texts(connection, trace_texts)

@@ -558,7 +558,7 @@ def test_without_its_encoder_a_file_takes_claims_but_makes_no_traces(
 
 def statements_of(memory: memdb.Memory, said: Sequence[Message]) -> list[str]:
     """The names of the statements on traces that an add runs."""
-    names = {sql: name for name, sql in statements().items()}
+    names = {sql: name for native in (False, True) for name, sql in statements(native).items()}
     ours = set(
         "put_triple_vector trace_neighbours trace_members insert_trace mark_trace tell_trace"
         " insert_trace_unit delete_trace_units".split()

@@ -32,6 +32,7 @@ def test_every_table_says_what_it_is_for() -> None:
 
 # Tables that the comment above the table before them explains too.
 GROUPED = {"unit_terms", "unit_vector", "triple_vector", "label_vector", "segment_vector", "unit_label"}
+GROUPED |= {"unit_vector_code", "label_vector_code"}
 
 
 def test_every_plain_table_is_strict(memory: memdb.Memory) -> None:

@@ -14,7 +14,8 @@ import apsw
 import pytest
 
 import memdb
-from memdb.store.statements import statement, statements
+from memdb.store.extensions import native as found_native
+from memdb.store.statements import fragments, statement, statements
 
 HOT = ("hybrid", "chain_starts", "hops", "history")
 # What an append asks of segments, and what finds those whose messages are in none.
@@ -42,15 +43,32 @@ def test_statements_are_found() -> None:
     assert statement("hybrid").startswith("--")
 
 
+def test_both_ways_to_search_fill_the_same_places() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.sql"))
+    places = {name for name in fragments() if f"{{{name}}}" in text}
+    assert places == fragments().keys()
+    assert places <= fragments(native=True).keys()
+
+
+@pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("name", sorted(statements()))
-def test_every_statement_compiles(memory: memdb.Memory, name: str) -> None:
+def test_every_statement_compiles(memory: memdb.Memory, name: str, native: bool) -> None:
+    if native and statement(name) == statement(name, native):
+        return
     with memory._database.writer_setup() as connection:
+        require(connection, native)
         if "temp." in statement(name):
             connection.execute(statement("open_message_term_instances"))
             connection.execute(statement("open_unit_term_instances"))
         if "staged_vector" in statement(name) and not name.startswith(("create", "has")):
             connection.execute(statement("create_staged_vector"))
-        assert list(connection.execute(f"EXPLAIN {statement(name)}", bindings(statement(name))))
+        sql = statement(name, native)
+        assert list(connection.execute(f"EXPLAIN {sql}", bindings(sql)))
+
+
+def require(connection: apsw.Connection, native: bool) -> None:
+    if native and not found_native(connection):
+        pytest.skip(str(found_native(connection)))
 
 
 @pytest.mark.parametrize("name", sorted(statements()))
@@ -60,21 +78,22 @@ def test_every_statement_is_used(name: str) -> None:
     assert f'"{name}"' in used or (made and name.removeprefix("check_").removesuffix("_codes") in used)
 
 
-def plan(connection: apsw.Connection, name: str) -> str:
+def plan(connection: apsw.Connection, name: str, native: bool = False) -> str:
     depth = {0: -1}
     lines = []
-    sql = statement(name)
+    sql = statement(name, native)
     for node, parent, _, detail in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings(sql)):
         depth[node] = depth[parent] + 1
         lines.append("  " * depth[node] + re.sub(r"0:\w*\}\S*", "0:…", str(detail)))
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("name", HOT)
-def test_the_plan_of_a_hot_statement(memory: memdb.Memory, name: str) -> None:
-    kept = Path(__file__).with_name(f"{name}_plan.txt")
+@pytest.mark.parametrize(("name", "native"), [*((name, False) for name in HOT), ("hybrid", True)])
+def test_the_plan_of_a_hot_statement(memory: memdb.Memory, name: str, native: bool) -> None:
+    kept = Path(__file__).with_name(f"{name}{'_native' * native}_plan.txt")
     with memory._database.reader() as connection:
-        found = plan(connection, name)
+        require(connection, native)
+        found = plan(connection, name, native)
     if os.environ.get("MEMDB_WRITE_PLAN"):
         kept.write_text(found, encoding="utf-8")
     assert found == kept.read_text(encoding="utf-8"), "see the head of this file"

@@ -1,6 +1,8 @@
 """The SQL of memdb by name: each file holds statements headed by `-- name: …`.
 
-`{visible_scope}` stands for the one condition by which a scope row is seen, whatever is read.
+`{visible_scope}` stands for the one condition by which a scope row is seen, whatever is read. `{…}` of
+another name stands for what one of two files says under `-- fragment: …`: `*.native.fragments` for a
+connection on which memdb0 searches, the other one for vec0 and FTS5 alone. Both find the same.
 """
 
 from __future__ import annotations
@@ -9,24 +11,45 @@ import re
 from functools import cache
 from pathlib import Path
 
+_FOLDER = Path(__file__).parent
 _HEAD = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_FRAGMENT = re.compile(r"^-- fragment: (\w+)$", re.MULTILINE)
+_PLACE = re.compile(r"\{([a-z]\w*)\}")
 
 
 @cache
-def statements() -> dict[str, str]:
-    """All statements by name. Names are unique over all files."""
+def statements(native: bool = False) -> dict[str, str]:
+    """All statements by name, for memdb0 or without it. Names are unique over all files."""
     found: dict[str, str] = {}
-    folder = Path(__file__).parent
-    visible = (folder / "visible_scope.fragment").read_text(encoding="utf-8").strip()
-    for path in sorted(folder.glob("*.sql")):
-        parts = _HEAD.split(path.read_text(encoding="utf-8"))
-        for name, text in zip(parts[1::2], parts[2::2], strict=True):
+    parts = fragments(native)
+    for path in sorted(_FOLDER.glob("*.sql")):
+        for name, text in _sections(_HEAD, path):
             if name in found:
                 raise ValueError(f"statement {name} stands twice")
-            found[name] = text.strip().removesuffix(";").replace("{visible_scope}", visible)
+            found[name] = _filled(text.removesuffix(";"), parts)
     return found
 
 
-def statement(name: str) -> str:
-    """The text of one statement."""
-    return statements()[name]
+@cache
+def fragments(native: bool = False) -> dict[str, str]:
+    """What stands for `{name}` in a statement."""
+    found = {"visible_scope": (_FOLDER / "visible_scope.fragment").read_text(encoding="utf-8").strip()}
+    for path in sorted(_FOLDER.glob("*.fragments")):
+        if path.name.endswith(".native.fragments") == native:
+            for name, text in _sections(_FRAGMENT, path):
+                found[name] = _filled(text, found)
+    return found
+
+
+def statement(name: str, native: object = False) -> str:
+    """The text of one statement; `native`: whether memdb0 searches on the connection that is to run it."""
+    return statements(bool(native))[name]
+
+
+def _sections(head: re.Pattern[str], path: Path) -> list[tuple[str, str]]:
+    parts = head.split(path.read_text(encoding="utf-8"))
+    return [(name, text.strip()) for name, text in zip(parts[1::2], parts[2::2], strict=True)]
+
+
+def _filled(text: str, parts: dict[str, str]) -> str:
+    return _PLACE.sub(lambda place: parts[place[1]], text)

@@ -21,11 +21,7 @@ message_lexical AS MATERIALIZED (
   ORDER BY score DESC, message.message_id LIMIT :n
 ),
 -- Messages: cosine of the question and the message, the question it replies to included.
-message_dense AS MATERIALIZED (
-  SELECT message_id, ifnull(1 - distance, 0) AS score FROM message_vector
-  WHERE :message_dense AND own MATCH vec_int8(:vector) AND k = :n
-    AND scope_id IN (SELECT scope_id FROM visible) AND said_key >= :said_from AND said_key <= :said_until
-),
+{message_dense},
 
 -- Units: BM25 over the claim and its labels.
 unit_lexical AS MATERIALIZED (
@@ -37,11 +33,7 @@ unit_lexical AS MATERIALIZED (
   ORDER BY score DESC, unit.unit_id LIMIT :n
 ),
 -- Units: cosine of the question and the claim.
-unit_dense AS MATERIALIZED (
-  SELECT unit_id, ifnull(1 - distance, 0) AS score FROM unit_vector
-  WHERE :unit_dense AND fact MATCH vec_int8(:vector) AND k = :n
-    AND scope_id IN (SELECT scope_id FROM visible) AND said_key >= :said_from AND said_key <= :said_until
-),
+{unit_dense},
 
 -- Units: event attributes. Constraints on entities and locations, each with its number, axis, folded text.
 constraint_name AS MATERIALIZED (
@@ -52,15 +44,7 @@ constraint_time AS MATERIALIZED (
   FROM json_each(:times) WHERE :unit_attribute
 ),
 -- best(c): 1 for an equal label, else the cosine of the nearest ones down to the threshold.
-near_label AS MATERIALIZED (
-  SELECT constraint_name.number, constraint_name.axis, label_vector.label_id,
-         min(1.0, 1 - label_vector.distance) AS score
-  FROM constraint_name CROSS JOIN label_vector
-  WHERE :name_vectors IS NOT NULL
-    AND label_vector.name MATCH vec_slice(vec_int8(:name_vectors), constraint_name.number * :dimension,
-                                          (constraint_name.number + 1) * :dimension)
-    AND k = :label_hits AND label_vector.axis = constraint_name.axis AND distance <= 1 - :threshold
-),
+{near_label},
 label_hit AS (
   SELECT number, axis, label_id, score FROM near_label
   UNION ALL
@@ -108,16 +92,7 @@ attribute_match AS MATERIALIZED (
 ),
 -- Ties are many here; they go by the dense score. Fewer than n units stand above the last tie, and of those that tie
 -- for the last places the n nearest are enough.
-attribute_near AS MATERIALIZED (
-  SELECT unit_id, distance FROM unit_vector
-  WHERE :vector IS NOT NULL AND fact MATCH vec_int8(:vector) AND k = :n
-    AND unit_id IN (SELECT unit_id FROM attribute_match WHERE tie < last_tie)
-),
-attribute_near_last AS MATERIALIZED (
-  SELECT unit_id, distance FROM unit_vector
-  WHERE :vector IS NOT NULL AND fact MATCH vec_int8(:vector) AND k = :n
-    AND unit_id IN (SELECT unit_id FROM attribute_match WHERE tie = last_tie)
-),
+{attribute_near},
 unit_attribute AS MATERIALIZED (
   SELECT unit_id, message_id, score,
          row_number() OVER (ORDER BY score DESC, coalesce(attribute_near.distance, attribute_near_last.distance, 2),
@@ -174,7 +149,7 @@ scored AS MATERIALIZED (
 -- :said_until of those whose slot is replaced at all. What the question itself names is what it asks for.
 traced AS MATERIALIZED (
   SELECT scored.message_id, unit.object, trace_unit.trace_id, scored.score AS own
-  FROM scored JOIN message USING (message_id) JOIN unit USING (message_id) LEFT JOIN trace_unit
+  FROM scored CROSS JOIN message USING (message_id) CROSS JOIN unit USING (message_id) LEFT JOIN trace_unit
        ON :newest_first AND trace_unit.unit_id = unit.unit_id
       AND is_replaced(unit.predicate, message.said_serial IS NOT NULL)
       AND NOT instr(' ' || :asked || ' ', ' ' || same_value(unit.object) || ' ')

@@ -36,8 +36,7 @@ FROM json_each(?) AS wanted CROSS JOIN segment ON segment_id = wanted.value
 ORDER BY segment_id, position;
 
 -- name: near_segments
-SELECT segment_id, mean FROM segment_vector
-WHERE mean MATCH vec_int8(:mean) AND k = :k AND scope_id = :scope_id AND distance <= :distance;
+{near_segments};
 
 -- name: all_segment_codes
 SELECT segment_id, mean FROM segment_vector WHERE scope_id = :scope_id;

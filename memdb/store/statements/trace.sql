@@ -4,11 +4,7 @@ INSERT INTO triple_vector (unit_id, scope_id, triple) VALUES (:unit_id, :scope_i
 -- name: trace_neighbours
 -- The units that may belong together with one (QGMem section III-D2): the nearest by the whole fact, and the newest of
 -- the same holder and slot; each with its trace. The KNN stands in a table of its own, as in hybrid.sql.
-WITH near AS MATERIALIZED (
-  SELECT unit_id FROM triple_vector
-  WHERE triple MATCH vec_int8((SELECT triple FROM triple_vector WHERE unit_id = :unit_id)) AND k = :k + 1
-    AND scope_id = :scope_id AND distance <= :distance
-),
+WITH {near_triple},
 same_slot AS MATERIALIZED (
   SELECT slot.unit_id
   FROM label JOIN unit_label AS slot USING (label_id) JOIN unit USING (unit_id)
@@ -107,23 +103,10 @@ WITH visible AS MATERIALIZED (
 reading AS MATERIALIZED (
   SELECT key AS number, value ->> 0 AS holder, value ->> 1 AS slot FROM json_each(:readings)
 ),
-near AS MATERIALIZED (
-  SELECT reading.number, 'subject' AS axis, label_id, min(1.0, 1 - distance) AS score
-  FROM reading CROSS JOIN label_vector
-  WHERE :holders IS NOT NULL AND reading.slot IS NOT NULL
-    AND label_vector.name MATCH vec_slice(vec_int8(:holders), reading.number * :dimension, (reading.number + 1) * :dimension)
-    AND k = :label_hits AND label_vector.axis = 'subject' AND distance <= 1 - :threshold
-),
-near_slot AS MATERIALIZED (
-  SELECT reading.number, 'predicate' AS axis, label_id, min(1.0, 1 - distance) AS score
-  FROM reading CROSS JOIN label_vector
-  WHERE :slots IS NOT NULL AND reading.slot IS NOT NULL
-    AND label_vector.name MATCH vec_slice(vec_int8(:slots), reading.number * :dimension, (reading.number + 1) * :dimension)
-    AND k = :label_hits AND label_vector.axis = 'predicate' AND distance <= 1 - :threshold
-),
+{near_reading},
 hit AS MATERIALIZED (
   SELECT number, axis, label_id, max(score) AS score FROM (
-    SELECT * FROM near UNION ALL SELECT * FROM near_slot
+    SELECT * FROM near_reading
     UNION ALL SELECT number, 'subject', label_id, 1.0 FROM reading JOIN label ON axis = 'subject' AND folded = holder
     UNION ALL SELECT number, 'predicate', label_id, 1.0 FROM reading JOIN label ON axis = 'predicate' AND folded = slot
   ) GROUP BY number, axis, label_id

@@ -1,0 +1,271 @@
+/*
+** Products of vectors with the instructions that the processor has.
+**
+** int8 products. A row x and the query q are signed. AVX-512 VNNI multiplies unsigned by signed bytes: with t = x + 128,
+** which is x with its top bit turned, t.q = x.q + 128 sum(q) and t.x = x.x + 128 sum(x), so both sums are taken along.
+**
+** Scores of 1-bit codes. The query has signed 4-bit components, kept as four planes of bits: the sum of those where a
+** code has its bits set is popcount(c & p0) + 2 popcount(c & p1) + 4 popcount(c & p2) - 8 popcount(c & p3).
+*/
+#include "memdb0.h"
+
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_X86 1
+#include <immintrin.h>
+#endif
+#if defined(__aarch64__) && defined(__ARM_NEON)
+#define HAS_NEON 1
+#include <arm_neon.h>
+#endif
+
+static void scalar_products(const int8_t *rows, int n, int dims, const int8_t *query, int32_t *dot, int32_t *norm) {
+  for (int i = 0; i < n; i++, rows += dims) {
+    int32_t d = 0, m = 0;
+    for (int j = 0; j < dims; j++) {
+      d += rows[j] * query[j];
+      m += rows[j] * rows[j];
+    }
+    dot[i] = d;
+    norm[i] = m;
+  }
+}
+
+static int bits_of(uint64_t word) {
+  word -= (word >> 1) & 0x5555555555555555u;
+  word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u);
+  word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+  return (int)((word * 0x0101010101010101u) >> 56);
+}
+
+static void scalar_scores(const uint8_t *codes, int n, int bytes, const uint8_t *planes, int32_t *score) {
+  int stride = memdb0_plane_bytes(bytes);
+  for (int i = 0; i < n; i++, codes += bytes) {
+    int32_t sum = 0;
+    for (int at = 0; at < bytes; at += 8) {
+      uint64_t code = 0, plane;
+      memcpy(&code, codes + at, (size_t)(bytes - at < 8 ? bytes - at : 8));
+      for (int p = 0; p < MEMDB0_PLANES; p++) {
+        memcpy(&plane, planes + p * stride + at, 8);
+        sum += (p == MEMDB0_PLANES - 1 ? -8 : 1 << p) * bits_of(code & plane);
+      }
+    }
+    score[i] = sum;
+  }
+}
+
+static const Kernel scalar_kernel = {"scalar", scalar_products, scalar_scores};
+
+#ifdef HAS_X86
+#define AVX2 __attribute__((target("avx2")))
+
+AVX2 static int32_t sum_of_8(__m256i v) {
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
+  return _mm_cvtsi128_si32(s);
+}
+
+AVX2 static void avx2_products(const int8_t *rows, int n, int dims, const int8_t *query, int32_t *dot, int32_t *norm) {
+  int whole = dims & ~15;
+  for (int i = 0; i < n; i++, rows += dims) {
+    __m256i d = _mm256_setzero_si256(), m = _mm256_setzero_si256();
+    for (int j = 0; j < whole; j += 16) {
+      __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(rows + j)));
+      __m256i q = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(query + j)));
+      d = _mm256_add_epi32(d, _mm256_madd_epi16(x, q));
+      m = _mm256_add_epi32(m, _mm256_madd_epi16(x, x));
+    }
+    dot[i] = sum_of_8(d);
+    norm[i] = sum_of_8(m);
+    for (int j = whole; j < dims; j++) {
+      dot[i] += rows[j] * query[j];
+      norm[i] += rows[j] * rows[j];
+    }
+  }
+}
+
+AVX2 static __m256i byte_bits(__m256i v) {
+  const __m256i low = _mm256_set1_epi8(15);
+  const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2,
+                                         3, 2, 3, 3, 4);
+  return _mm256_add_epi8(_mm256_shuffle_epi8(table, _mm256_and_si256(v, low)),
+                         _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v, 4), low)));
+}
+
+/* The weighted counts of 32 bytes of a code, in the four 64-bit lanes. */
+AVX2 static __m256i avx2_block(__m256i code, const uint8_t *planes, int stride) {
+  const __m256i zero = _mm256_setzero_si256();
+  __m256i counts[MEMDB0_PLANES];
+  for (int p = 0; p < MEMDB0_PLANES; p++) {
+    __m256i plane = _mm256_loadu_si256((const __m256i *)(const void *)(planes + p * stride));
+    counts[p] = byte_bits(_mm256_and_si256(code, plane));
+  }
+  __m256i more = _mm256_add_epi8(counts[1], _mm256_add_epi8(counts[2], counts[2]));
+  more = _mm256_add_epi8(counts[0], _mm256_add_epi8(more, more));
+  return _mm256_sub_epi64(_mm256_sad_epu8(more, zero), _mm256_slli_epi64(_mm256_sad_epu8(counts[3], zero), 3));
+}
+
+AVX2 static void avx2_scores(const uint8_t *codes, int n, int bytes, const uint8_t *planes, int32_t *score) {
+  int stride = memdb0_plane_bytes(bytes), whole = bytes & ~31;
+  uint8_t tail[32] = {0};
+  for (int i = 0; i < n; i++, codes += bytes) {
+    __m256i sum = _mm256_setzero_si256();
+    for (int at = 0; at < whole; at += 32) {
+      __m256i code = _mm256_loadu_si256((const __m256i *)(const void *)(codes + at));
+      sum = _mm256_add_epi64(sum, avx2_block(code, planes + at, stride));
+    }
+    if (whole < bytes) {
+      memcpy(tail, codes + whole, (size_t)(bytes - whole));
+      __m256i code = _mm256_loadu_si256((const __m256i *)(const void *)tail);
+      sum = _mm256_add_epi64(sum, avx2_block(code, planes + whole, stride));
+    }
+    __m128i s = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    s = _mm_add_epi64(s, _mm_unpackhi_epi64(s, s));
+    score[i] = _mm_cvtsi128_si32(s);
+  }
+}
+
+static const Kernel avx2_kernel = {"avx2", avx2_products, avx2_scores};
+
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,avx512vpopcntdq")))
+
+AVX512 static __mmask64 first_bytes(int n) { return n >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << n) - 1; }
+
+AVX512 static void avx512_products(const int8_t *rows, int n, int dims, const int8_t *query, int32_t *dot,
+                                   int32_t *norm) {
+  const __m512i top = _mm512_set1_epi8((char)0x80), ones = _mm512_set1_epi8(1);
+  int32_t query_sum = 0;
+  for (int j = 0; j < dims; j++) query_sum += query[j];
+  for (int i = 0; i < n; i++, rows += dims) {
+    __m512i d = _mm512_setzero_si512(), m = _mm512_setzero_si512(), s = _mm512_setzero_si512();
+    for (int j = 0; j < dims; j += 64) {
+      __mmask64 mask = first_bytes(dims - j);
+      __m512i x = _mm512_maskz_loadu_epi8(mask, rows + j);
+      __m512i q = _mm512_maskz_loadu_epi8(mask, query + j);
+      __m512i t = _mm512_xor_si512(x, top);
+      d = _mm512_dpbusd_epi32(d, t, q);
+      m = _mm512_dpbusd_epi32(m, t, x);
+      s = _mm512_dpbusd_epi32(s, ones, x);
+    }
+    dot[i] = _mm512_reduce_add_epi32(d) - 128 * query_sum;
+    norm[i] = _mm512_reduce_add_epi32(_mm512_sub_epi32(m, _mm512_slli_epi32(s, 7)));
+  }
+}
+
+/* Codes of at most 64 bytes: the planes stay in registers. */
+AVX512 static void avx512_short_scores(const uint8_t *codes, int n, int bytes, const uint8_t *planes, int32_t *score) {
+  const __mmask64 mask = first_bytes(bytes);
+  const __m512i p0 = _mm512_loadu_si512(planes), p1 = _mm512_loadu_si512(planes + 64);
+  const __m512i p2 = _mm512_loadu_si512(planes + 128), p3 = _mm512_loadu_si512(planes + 192);
+  for (int i = 0; i < n; i++, codes += bytes) {
+    __m512i code = _mm512_maskz_loadu_epi8(mask, codes);
+    __m512i high = _mm512_sub_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p2)),
+                                    _mm512_slli_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p3)), 1));
+    __m512i low = _mm512_add_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p0)),
+                                   _mm512_slli_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p1)), 1));
+    score[i] = (int32_t)_mm512_reduce_add_epi64(_mm512_add_epi64(low, _mm512_slli_epi64(high, 2)));
+  }
+}
+
+AVX512 static void avx512_scores(const uint8_t *codes, int n, int bytes, const uint8_t *planes, int32_t *score) {
+  int stride = memdb0_plane_bytes(bytes);
+  if (bytes <= 64) {
+    avx512_short_scores(codes, n, bytes, planes, score);
+    return;
+  }
+  for (int i = 0; i < n; i++, codes += bytes) {
+    __m512i sum = _mm512_setzero_si512();
+    for (int at = 0; at < bytes; at += 64) {
+      __m512i code = _mm512_maskz_loadu_epi8(first_bytes(bytes - at), codes + at);
+      __m512i counts[MEMDB0_PLANES];
+      for (int p = 0; p < MEMDB0_PLANES; p++) {
+        __m512i plane = _mm512_loadu_si512(planes + p * stride + at);
+        counts[p] = _mm512_slli_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, plane)), (unsigned)p);
+      }
+      __m512i positive = _mm512_add_epi64(_mm512_add_epi64(counts[0], counts[1]), counts[2]);
+      sum = _mm512_add_epi64(sum, _mm512_sub_epi64(positive, counts[3]));
+    }
+    score[i] = (int32_t)_mm512_reduce_add_epi64(sum);
+  }
+}
+
+static const Kernel avx512_kernel = {"avx512", avx512_products, avx512_scores};
+
+static const Kernel *fastest(void) {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vpopcntdq")) {
+    return &avx512_kernel;
+  }
+  return __builtin_cpu_supports("avx2") ? &avx2_kernel : &scalar_kernel;
+}
+
+static const Kernel *named(const char *name) {
+  const Kernel *best = fastest();
+  if (strcmp(name, "avx512") == 0) return best == &avx512_kernel ? best : 0;
+  if (strcmp(name, "avx2") == 0) return best == &scalar_kernel ? 0 : &avx2_kernel;
+  return 0;
+}
+#endif
+
+#ifdef HAS_NEON
+static void neon_products(const int8_t *rows, int n, int dims, const int8_t *query, int32_t *dot, int32_t *norm) {
+  int whole = dims & ~15;
+  for (int i = 0; i < n; i++, rows += dims) {
+    int32x4_t d = vdupq_n_s32(0), m = vdupq_n_s32(0);
+    for (int j = 0; j < whole; j += 16) {
+      int8x16_t x = vld1q_s8(rows + j), q = vld1q_s8(query + j);
+      d = vpadalq_s16(d, vmull_s8(vget_low_s8(x), vget_low_s8(q)));
+      d = vpadalq_s16(d, vmull_s8(vget_high_s8(x), vget_high_s8(q)));
+      m = vpadalq_s16(m, vmull_s8(vget_low_s8(x), vget_low_s8(x)));
+      m = vpadalq_s16(m, vmull_s8(vget_high_s8(x), vget_high_s8(x)));
+    }
+    dot[i] = vaddvq_s32(d);
+    norm[i] = vaddvq_s32(m);
+    for (int j = whole; j < dims; j++) {
+      dot[i] += rows[j] * query[j];
+      norm[i] += rows[j] * rows[j];
+    }
+  }
+}
+
+static void neon_scores(const uint8_t *codes, int n, int bytes, const uint8_t *planes, int32_t *score) {
+  int stride = memdb0_plane_bytes(bytes);
+  uint8_t tail[16] = {0};
+  for (int i = 0; i < n; i++, codes += bytes) {
+    int32_t sum = 0;
+    for (int at = 0; at < bytes; at += 16) {
+      const uint8_t *block = codes + at;
+      if (bytes - at < 16) {
+        memcpy(tail, block, (size_t)(bytes - at));
+        block = tail;
+      }
+      uint8x16_t code = vld1q_u8(block);
+      for (int p = 0; p < MEMDB0_PLANES; p++) {
+        int32_t count = vaddvq_u8(vcntq_u8(vandq_u8(code, vld1q_u8(planes + p * stride + at))));
+        sum += (p == MEMDB0_PLANES - 1 ? -8 : 1 << p) * count;
+      }
+    }
+    score[i] = sum;
+  }
+}
+
+static const Kernel neon_kernel = {"neon", neon_products, neon_scores};
+static const Kernel *fastest(void) { return &neon_kernel; }
+static const Kernel *named(const char *name) { return strcmp(name, "neon") == 0 ? &neon_kernel : 0; }
+#endif
+
+#if !defined(HAS_X86) && !defined(HAS_NEON)
+static const Kernel *fastest(void) { return &scalar_kernel; }
+static const Kernel *named(const char *name) {
+  (void)name;
+  return 0;
+}
+#endif
+
+const Kernel *memdb0_kernel(const char *name) {
+  if (name == 0) return fastest();
+  return strcmp(name, "scalar") == 0 ? &scalar_kernel : named(name);
+}

@@ -1,0 +1,339 @@
+/*
+** vector_top(source, vector, k, scopes, said_from, said_until, ids, axis, within, how) -> (id, distance)
+**
+** The k rows of a vec0 table whose int8 vectors have the least cosine distance to `vector`, nearest first, of equal ones
+** the smaller id first; a vector without length has distance NULL and comes last. The distance is bit for bit that of
+** vec0. NULL for an argument, or leaving it out, means that it bounds nothing:
+**
+**   scopes      an integer, or a JSON list of integers, of which the column scope_id is one
+**   said_from   the least, and said_until the greatest value of the column said_key
+**   ids         a JSON list of ids
+**   axis        the value of the column axis
+**   within      the greatest distance, rounded to float as vec0 does
+**   how         for tests and measurements: 'exact' or 'coded', and the name of a kernel
+**
+** It reads vec0's shadow tables (shadow.c), so it sees what the connection sees. Only the filters of a chunk, the best
+** rows so far, and the candidates of a search by codes (coded.c) are held in memory.
+*/
+#include "search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+#define MOST_K 65536      /* rows that may be asked for */
+#define CODED_SLOTS 30000 /* smaller tables are compared exactly */
+#define LEAST_SHARE 64    /* and so is one of which more rows than one of so many are asked for */
+#define ROW_OF_ID 16      /* slots that cost as much to scan as one id to look up */
+
+/* ---- Arguments ---- */
+
+static const char *skip_spaces(const char *at, const char *end) {
+  while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r'))) at++;
+  return at;
+}
+
+/* One integer of a JSON list; NULL if there is none that fits. */
+static const char *read_integer(const char *at, const char *end, i64 *value) {
+  int negative = at < end && *at == '-';
+  const char *start = at += negative;
+  sqlite3_uint64 sum = 0, most = (sqlite3_uint64)INT64_MAX + (sqlite3_uint64)negative;
+  for (; at < end && *at >= '0' && *at <= '9'; at++) {
+    unsigned digit = (unsigned)(*at - '0');
+    if (sum > (most - digit) / 10) return 0;
+    sum = sum * 10 + digit;
+  }
+  if (at == start) return 0;
+  *value = negative ? (sum == most ? INT64_MIN : -(i64)sum) : (i64)sum;
+  return at;
+}
+
+/* `[1, 2, 3]`; `items` has room for as many as there are bytes / 2. Returns how many, or -1. */
+static int read_integers(const char *at, const char *end, i64 *items) {
+  int n = 0;
+  at = skip_spaces(at, end);
+  if (at == end || *at != '[') return -1;
+  at = skip_spaces(at + 1, end);
+  if (at < end && *at == ']') return skip_spaces(at + 1, end) == end ? 0 : -1;
+  while (at < end) {
+    at = read_integer(at, end, &items[n++]);
+    if (at == 0) return -1;
+    at = skip_spaces(at, end);
+    if (at < end && *at == ']') return skip_spaces(at + 1, end) == end ? n : -1;
+    if (at == end || *at != ',') return -1;
+    at = skip_spaces(at + 1, end);
+  }
+  return -1;
+}
+
+static int compare_integers(const void *a, const void *b) {
+  i64 x = *(const i64 *)a, y = *(const i64 *)b;
+  return (x > y) - (x < y);
+}
+
+static int fails(Search *search, const char *what) {
+  sqlite3_free(search->shadow.error);
+  search->shadow.error = sqlite3_mprintf("vector_top: %s", what);
+  return SQLITE_ERROR;
+}
+
+static int read_list(Search *search, sqlite3_value *value, List *list) {
+  int type = sqlite3_value_type(value), n = 1;
+  if (type == SQLITE_NULL) return SQLITE_OK;
+  const char *text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : 0;
+  int bytes = text ? sqlite3_value_bytes(value) : 0;
+  if (type != SQLITE_INTEGER && text == 0) return fails(search, "not a JSON list of integers");
+  list->items = sqlite3_malloc64(sizeof(i64) * ((sqlite3_uint64)bytes / 2 + 1));
+  if (list->items == 0) return SQLITE_NOMEM;
+  list->given = 1;
+  if (text) n = read_integers(text, text + bytes, list->items);
+  else list->items[0] = sqlite3_value_int64(value);
+  if (n < 0) return fails(search, "not a JSON list of integers");
+  qsort(list->items, (size_t)n, sizeof(i64), compare_integers);
+  for (int i = 0; i < n; i++) {
+    if (list->n == 0 || list->items[list->n - 1] != list->items[i]) list->items[list->n++] = list->items[i];
+  }
+  return SQLITE_OK;
+}
+
+static int read_axis(Search *search, sqlite3_value *value) {
+  if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK;
+  const char *text = (const char *)sqlite3_value_text(value);
+  search->axis_bytes = sqlite3_value_bytes(value);
+  if (text == 0) return SQLITE_NOMEM;
+  if (search->axis_bytes > SHADOW_TEXT_BYTES - 4) return fails(search, "an axis has at most 12 bytes");
+  search->axis = sqlite3_mprintf("%s", text);
+  return search->axis ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* Words between blanks. */
+static int read_how(Search *search, sqlite3_value *value) {
+  char word[16];
+  const char *text = (const char *)sqlite3_value_text(value);
+  search->kernel = memdb0_kernel(0);
+  while (text && *text) {
+    size_t n = strcspn(text, " ");
+    if (n >= sizeof(word)) return fails(search, "no such way to search");
+    memcpy(word, text, n);
+    word[n] = 0;
+    text += n + (text[n] == ' ');
+    if (strcmp(word, "exact") == 0) search->only_exact = 1;
+    else if (strcmp(word, "coded") == 0) search->only_coded = 1;
+    else if ((search->kernel = memdb0_kernel(word)) == 0) return fails(search, "this processor has no such kernel");
+  }
+  return SQLITE_OK;
+}
+
+static int read_query(Search *search, sqlite3_value *value) {
+  int dims = search->shadow.dims, bytes = sqlite3_value_bytes(value);
+  const void *blob = sqlite3_value_blob(value);
+  if (sqlite3_value_type(value) != SQLITE_BLOB || blob == 0 || bytes != dims) {
+    return fails(search, "the vector has not as many components of int8 as those of the table");
+  }
+  memcpy(search->query, blob, (size_t)dims);
+  for (int i = 0; i < dims; i++) search->query_norm += search->query[i] * search->query[i];
+  return SQLITE_OK;
+}
+
+/* ---- The table-valued function ---- */
+
+enum { COL_ID, COL_DISTANCE, COL_SOURCE, COL_VECTOR, COL_K, COL_SCOPES, COL_FROM, COL_UNTIL, COL_IDS, COL_AXIS, COL_WITHIN,
+       COL_HOW };
+#define ARGUMENTS (COL_HOW - COL_SOURCE + 1)
+#define ALL_NEEDED 7 /* source, vector, k */
+
+typedef struct Cursor {
+  sqlite3_vtab_cursor base;
+  Hit *hits;
+  int n, at;
+} Cursor;
+
+typedef struct Table {
+  sqlite3_vtab base;
+  sqlite3 *db;
+} Table;
+
+static int connect_table(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **error) {
+  (void)aux, (void)argc, (void)argv, (void)error;
+  int rc = sqlite3_declare_vtab(db, "CREATE TABLE x(id INTEGER, distance REAL, source HIDDEN, vector HIDDEN, k HIDDEN,"
+                                    " scopes HIDDEN, said_from HIDDEN, said_until HIDDEN, ids HIDDEN, axis HIDDEN,"
+                                    " within HIDDEN, how HIDDEN)");
+  if (rc != SQLITE_OK) return rc;
+  Table *table = sqlite3_malloc(sizeof(*table));
+  if (table == 0) return SQLITE_NOMEM;
+  memset(table, 0, sizeof(*table));
+  table->db = db;
+  *out = &table->base;
+  return sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
+}
+
+static int disconnect_table(sqlite3_vtab *table) {
+  sqlite3_free(table);
+  return SQLITE_OK;
+}
+
+/* idxNum has a bit for each argument that is given; they come in their order. */
+static int best_index(sqlite3_vtab *table, sqlite3_index_info *info) {
+  int where[ARGUMENTS], given = 0, next = 1;
+  (void)table;
+  for (int i = 0; i < info->nConstraint; i++) {
+    int argument = info->aConstraint[i].iColumn - COL_SOURCE;
+    if (argument < 0 || info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ) continue;
+    if (!info->aConstraint[i].usable) return SQLITE_CONSTRAINT;
+    where[argument] = i;
+    given |= 1 << argument;
+  }
+  if ((given & ALL_NEEDED) != ALL_NEEDED) return SQLITE_CONSTRAINT;
+  for (int argument = 0; argument < ARGUMENTS; argument++) {
+    if (!(given >> argument & 1)) continue;
+    info->aConstraintUsage[where[argument]].argvIndex = next++;
+    info->aConstraintUsage[where[argument]].omit = 1;
+  }
+  info->idxNum = given;
+  info->estimatedCost = 30;
+  info->estimatedRows = 10; /* few, so that the rows found are looked up and no table is read through */
+  info->orderByConsumed = info->nOrderBy == 1 && info->aOrderBy[0].iColumn == COL_DISTANCE && !info->aOrderBy[0].desc;
+  return SQLITE_OK;
+}
+
+static int open_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **out) {
+  (void)table;
+  Cursor *cursor = sqlite3_malloc(sizeof(*cursor));
+  if (cursor == 0) return SQLITE_NOMEM;
+  memset(cursor, 0, sizeof(*cursor));
+  *out = &cursor->base;
+  return SQLITE_OK;
+}
+
+static int close_cursor(sqlite3_vtab_cursor *base) {
+  sqlite3_free(((Cursor *)base)->hits);
+  sqlite3_free(base);
+  return SQLITE_OK;
+}
+
+/* A filter on a column that the table has not is an error: it would be silently ignored. */
+static int check_columns(Search *search) {
+  const int *number = search->shadow.number;
+  if (search->scopes.given && number[SHADOW_SCOPE] < 0) return fails(search, "the table has no column scope_id");
+  if (search_bounds_said(search) && number[SHADOW_SAID] < 0) return fails(search, "the table has no column said_key");
+  if (search->axis && number[SHADOW_AXIS] < 0) return fails(search, "the table has no column axis");
+  return SQLITE_OK;
+}
+
+/* Bounds that are no integers but REAL or TEXT would be compared in other ways by vec0. */
+static int read_bound(Search *search, sqlite3_value *value, i64 *bound) {
+  int type = sqlite3_value_type(value);
+  if (type == SQLITE_INTEGER) *bound = sqlite3_value_int64(value);
+  return type == SQLITE_INTEGER || type == SQLITE_NULL ? SQLITE_OK : fails(search, "said_from and said_until are integers");
+}
+
+static void read_within(Search *search, sqlite3_value *value) {
+  if (sqlite3_value_type(value) == SQLITE_NULL) return;
+  search->within = (float)sqlite3_value_double(value);
+}
+
+static int read_arguments(Search *search, sqlite3_value **value) {
+  int rc = search_allocate(search, (int)sqlite3_value_int64(value[COL_K - COL_SOURCE]));
+  if (rc == SQLITE_OK) rc = read_query(search, value[COL_VECTOR - COL_SOURCE]);
+  if (rc == SQLITE_OK && value[COL_SCOPES - COL_SOURCE]) {
+    rc = read_list(search, value[COL_SCOPES - COL_SOURCE], &search->scopes);
+  }
+  if (rc == SQLITE_OK && value[COL_FROM - COL_SOURCE]) {
+    rc = read_bound(search, value[COL_FROM - COL_SOURCE], &search->said_from);
+  }
+  if (rc == SQLITE_OK && value[COL_UNTIL - COL_SOURCE]) {
+    rc = read_bound(search, value[COL_UNTIL - COL_SOURCE], &search->said_until);
+  }
+  if (rc == SQLITE_OK && value[COL_IDS - COL_SOURCE]) rc = read_list(search, value[COL_IDS - COL_SOURCE], &search->ids);
+  if (rc == SQLITE_OK && value[COL_AXIS - COL_SOURCE]) rc = read_axis(search, value[COL_AXIS - COL_SOURCE]);
+  if (rc == SQLITE_OK && value[COL_WITHIN - COL_SOURCE]) read_within(search, value[COL_WITHIN - COL_SOURCE]);
+  if (rc == SQLITE_OK && value[COL_HOW - COL_SOURCE]) rc = read_how(search, value[COL_HOW - COL_SOURCE]);
+  return rc == SQLITE_OK ? check_columns(search) : rc;
+}
+
+static int run(Search *search, sqlite3 *db, sqlite3_value **value) {
+  const char *name = (const char *)sqlite3_value_text(value[0]);
+  i64 k = sqlite3_value_int64(value[COL_K - COL_SOURCE]);
+  if (name == 0) return fails(search, "which table?");
+  if (k < 0 || k > MOST_K) return fails(search, "k is out of range");
+  int rc = shadow_open(&search->shadow, db, name);
+  if (rc == SQLITE_OK) rc = read_arguments(search, value);
+  if (rc != SQLITE_OK || k == 0) return rc;
+  search_start(search);
+  i64 slots = search->shadow.last_chunk * search->shadow.slots;
+  if (search->ids.given && (i64)search->ids.n * ROW_OF_ID <= slots) return search_ids(search);
+  int coded = search->only_coded || (slots >= CODED_SLOTS && k <= slots / LEAST_SHARE && !search->only_exact);
+  return coded && !search->ids.given ? search_coded(search) : search_exactly(search);
+}
+
+/* Without a vector there is nothing to look for. */
+static int filter(sqlite3_vtab_cursor *base, int given, const char *name, int argc, sqlite3_value **argv) {
+  Cursor *cursor = (Cursor *)base;
+  Table *table = (Table *)base->pVtab;
+  sqlite3_value *value[ARGUMENTS] = {0};
+  (void)name, (void)argc;
+  for (int argument = 0; argument < ARGUMENTS; argument++) {
+    if (given >> argument & 1) value[argument] = *argv++;
+  }
+  sqlite3_free(cursor->hits);
+  cursor->hits = 0;
+  cursor->n = cursor->at = 0;
+  if (sqlite3_value_type(value[COL_VECTOR - COL_SOURCE]) == SQLITE_NULL) return SQLITE_OK;
+  Search search;
+  memset(&search, 0, sizeof(search));
+  search.said_from = INT64_MIN;
+  search.said_until = INT64_MAX;
+  search.within = INFINITY;
+  search.kernel = memdb0_kernel(0);
+  int rc = run(&search, table->db, value);
+  if (rc == SQLITE_OK) {
+    search_sort(&search);
+    cursor->hits = search.hits;
+    cursor->n = search.n;
+    search.hits = 0;
+  } else if (search.shadow.error) {
+    sqlite3_free(table->base.zErrMsg);
+    table->base.zErrMsg = search.shadow.error;
+    search.shadow.error = 0;
+  }
+  search_free(&search);
+  return rc;
+}
+
+static int next_hit(sqlite3_vtab_cursor *base) {
+  ((Cursor *)base)->at++;
+  return SQLITE_OK;
+}
+
+static int is_end(sqlite3_vtab_cursor *base) { return ((Cursor *)base)->at >= ((Cursor *)base)->n; }
+
+static int read_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
+  const Cursor *cursor = (const Cursor *)base;
+  Hit hit = cursor->hits[cursor->at];
+  if (column == COL_ID) sqlite3_result_int64(context, hit.id);
+  else if (column == COL_DISTANCE && hit.distance != INFINITY) sqlite3_result_double(context, hit.distance);
+  return SQLITE_OK;
+}
+
+static int rowid_of_hit(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
+  *rowid = ((Cursor *)base)->at;
+  return SQLITE_OK;
+}
+
+int memdb0_scan_init(sqlite3 *db) {
+  static const sqlite3_module module = {
+      .xConnect = connect_table,
+      .xBestIndex = best_index,
+      .xDisconnect = disconnect_table,
+      .xOpen = open_cursor,
+      .xClose = close_cursor,
+      .xFilter = filter,
+      .xNext = next_hit,
+      .xEof = is_end,
+      .xColumn = read_column,
+      .xRowid = rowid_of_hit,
+  };
+  return sqlite3_create_module(db, "vector_top", &module, 0);
+}
