@@ -31,12 +31,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from memdb.errors import InputError
 from memdb.generate.action import EVIDENCE, USEFUL
+from memdb.records import Segment
 from memdb.train.anchors import anchor
 from memdb.train.branches import Ids
 from memdb.train.curves import Log, plot, read_log
@@ -65,6 +66,7 @@ STD_ADDED: Final = 1e-4
 OF_CLASS: Final = np.array([[float(c in span) for c in (FMT, SEL, EV)] for span in SPAN])  # [8, 3]
 
 Reward = Callable[[str, Instance], Sequence[float]]
+Item = TypeVar("Item")  # what a step is made of
 
 
 class Task(NamedTuple):
@@ -100,6 +102,10 @@ class Policy(Protocol):
 
     def logprobs(self, instance: Instance, completions: Sequence[Ids]) -> torch.Tensor:
         """log π of each token, [completions, longest]; what stands behind a completion's end is anything."""
+        ...
+
+    def logprobs_of(self, instances: Sequence[Instance], completions: Sequence[Ids]) -> list[torch.Tensor]:
+        """log π of each token of one completion of each instance; all are about the same history."""
         ...
 
 
@@ -303,28 +309,42 @@ def train(
 def sft(
     policy: Policy, tasks: Iterable[Task], recipe: Recipe, out: Path, *, most_steps: int | None = None
 ) -> None:
-    """Supervised learning from the anchors alone: the mean over their tokens of -log π. See `train`."""
+    """Supervised learning from the anchors alone: the mean over their tokens of -log π. See `train`.
 
-    def step(state: State, some: Sequence[Task], rate: float) -> dict[str, float]:
+    All that is asked about one history is learnt in one step and evaluated together; `recipe.prompts` are
+    histories here.
+    """
+
+    def step(state: State, some: Sequence[tuple[Task, ...]], rate: float) -> dict[str, float]:
         policy.module.train()
-        told = [(task.instance, policy.ids(task.anchor or "")) for task in some]
-        tokens, total = sum(len(ids) for _, ids in told), 0.0
-        for instance, ids in told:
-            value = -policy.logprobs(instance, [ids]).sum() / tokens
+        told = [[policy.ids(task.anchor or "") for task in tasks] for tasks in some]
+        tokens, total = sum(len(ids) for every in told for ids in every), 0.0
+        for asked, every in zip(some, told, strict=True):
+            logps = policy.logprobs_of([task.instance for task in asked], every)
+            value = -sum((one.sum() for one in logps), start=logps[0].new_zeros(())) / tokens
             value.backward()
             total += value.item()
         state.descend(rate)
         return {"loss": total}
 
-    _run(policy, [task for task in tasks if task.anchor is not None], recipe, out, step, most_steps)
+    _run(policy, by_history(tasks), recipe, out, step, most_steps)
+
+
+def by_history(tasks: Iterable[Task]) -> list[tuple[Task, ...]]:
+    """The tasks that have an anchor, those that ask about the same history together."""
+    found: dict[tuple[Segment, ...], list[Task]] = {}
+    for task in tasks:
+        if task.anchor is not None:
+            found.setdefault(task.instance.history.segments, []).append(task)
+    return [tuple(some) for some in found.values()]
 
 
 def _run(
     policy: Policy,
-    tasks: Sequence[Task],
+    tasks: Sequence[Item],
     recipe: Recipe,
     out: Path,
-    step: Callable[[State, Sequence[Task], float], dict[str, float]],
+    step: Callable[[State, Sequence[Item], float], dict[str, float]],
     most_steps: int | None,
 ) -> None:
     import torch

@@ -17,7 +17,7 @@ from memdb.models.chat_template import ChatTemplate
 from memdb.models.llama import LlamaBackbone
 from memdb.models.ports import Turn
 from memdb.train.backbone import frozen
-from memdb.train.branches import Branch, Ids, decoded, logprobs
+from memdb.train.branches import Branch, Ids, branches_of, decoded, logprobs
 from memdb.train.distillpo_recipe import Recipe
 from memdb.train.graph_token import target_ids
 from memdb.train.instances import Instance
@@ -149,6 +149,11 @@ class ModelPolicy:
         some = [Branch([last], ids) for ids in completions]
         rows = logprobs(self.module, beginning, some, self._recipe.temperature)
         return pad_sequence(rows, batch_first=True)
+
+    def logprobs_of(self, instances: Sequence[Instance], completions: Sequence[Ids]) -> list[torch.Tensor]:
+        """See `distillpo.Policy`. What their prompts have in common at their beginning is evaluated once."""
+        beginning, some = branches_of([self.prompt(one) for one in instances], completions)
+        return logprobs(self.module, beginning, some, self._recipe.temperature)
 
 
 def load(

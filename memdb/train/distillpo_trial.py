@@ -160,6 +160,11 @@ class TreePolicy:
         logps = logits.masked_fill(~allowed, -torch.inf).log_softmax(-1)
         return logps.gather(-1, wanted)[..., 0]
 
+    def logprobs_of(self, instances: Sequence[Instance], completions: Sequence[Ids]) -> list[torch.Tensor]:
+        """See `distillpo.Policy`."""
+        every = zip(instances, completions, strict=True)
+        return [self.logprobs(instance, [ids])[0, : len(ids)] for instance, ids in every]
+
     def _shares(self, instance: Instance) -> torch.Tensor:
         """The probability of each text."""
         import torch

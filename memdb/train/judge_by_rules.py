@@ -15,19 +15,21 @@ from memdb.construct.support import NUMBERS, Support
 from memdb.generate.defermem import as_memory
 from memdb.generate.distill import speakers_in
 from memdb.generate.extractive import extract
-from memdb.generate.faithful import instant_of
+from memdb.generate.faithful import instant_of, said_by
 from memdb.language.clock import anchor_day
 from memdb.language.sentences import WORD, Span, sentences
 from memdb.language.stems import stem
 from memdb.language.terms import STOP_WORDS, document_terms, fold
 from memdb.language.words import FUNCTION, REACTIONS, word_set
 from memdb.models.ports import Reranker
-from memdb.records import Interval, Utterance, WorkingMemory
+from memdb.records import Interval, Message, Segment, Utterance, WorkingMemory
 from memdb.train.instances import Instance
 from memdb.train.judge import Entry, Judged, KeepingJudge, distillation
 
 _QUOTED: Final = re.compile(r"«[^«»]*»")
 _SOMEBODY: Final = word_set("he she they him her them his their hers theirs")
+_FIRST_PERSON: Final = word_set("i me my mine myself we us our ours ourselves")
+_POINTS_BACK: Final = _SOMEBODY | word_set("it its this that these those there then so too also")
 _ASIDE: Final = re.compile(r"\s*\([^()]*\)")
 _OTHERWISE: Final = re.compile(r"\s+/\s+|\s*;\s*or\s+")
 _VERDICT: Final = re.compile(r"\W*(?:(?:probably|(?:very )?likely|rather)\W+)?(yes|no)\b", re.IGNORECASE)
@@ -36,8 +38,9 @@ _VERDICT: Final = re.compile(r"\W*(?:(?:probably|(?:very )?likely|rather)\W+)?(y
 class RuleJudge(KeepingJudge):
     """A `Judge` that asks no language model.
 
-    An entry passes when every word of content in it is said in its message or earlier in the segment, and
-    when I, we and you are named, and nobody is only "he" or "she". The answer is the span that
+    An entry passes when every word of content in it is said in its message or earlier in the segment, when it
+    tells of this message and of whom it is about, and when I, we and you are named, and nobody is only "he"
+    or "she". The answer is the span that
     `generate.extractive` finds in the evidence alone, with a reranker or without. It is correct when it has
     all words of content of the reference, or shares settings.LEAST_ANSWER_F1 with it; where nothing is to be
     answered, no evidence is correct. The information failed when it lacks words of the reference.
@@ -51,7 +54,9 @@ class RuleJudge(KeepingJudge):
         """See `KeepingJudge`."""
         history = instance.history
         return tuple(
-            one.faithful and self_contained(one.info, one.utterance, speakers_in(history, one.utterance))
+            one.faithful
+            and self_contained(one.info, one.utterance, speakers_in(history, one.utterance))
+            and tells_of(one.info, one.utterance, speakers_in(history, one.utterance))
             for one in distillation(instance, used).evidence
         )
 
@@ -90,6 +95,36 @@ def self_contained(info: str, utterance: Utterance, speakers: Sequence[str]) -> 
     cast = cast._replace(speaker=cast.speaker or "N")
     spoken = (told[start:end] for start, end in sentences(told) or [Span(0, len(told))])
     return all(is_foreign(one) or resolve(one, cast) == one for one in spoken)
+
+
+def tells_of(info: str, utterance: Utterance, speakers: Sequence[str]) -> bool:
+    """Whether a piece of evidence tells what this message says, of whom it says it, as far as rules see it.
+
+    What stands in no quotation has to be said in the message itself; in one that points back, or replies in a
+    few words, half of it. Where the sentence that is told speaks of "I" or "we", the speaker is named.
+    """
+    message, told = utterance.message, _QUOTED.sub("", info)
+    own = said_by(utterance, Segment(utterances=(utterance,)), speakers)
+    words = set(document_terms(message.content).split())
+    if len(words - STOP_WORDS) >= settings.LEAST_STATED_WORDS or message.image_caption:
+        least = settings.LEAST_OWN_SHARE if words & _POINTS_BACK else 1.0
+        if own.share(told) < least:
+            return False
+    speaker = set(document_terms(cast_of(message.speaker, message.role, tuple(speakers)).speaker).split())
+    return not speaker or bool(speaker & set(document_terms(told).split())) or not _of_speaker(told, message)
+
+
+def _of_speaker(told: str, message: Message) -> bool:
+    """Whether the sentence of a message that is told, or one of those that are as likely, is about its
+    speaker: "I", "we". What is not English is not read.
+    """
+    stems = set(map(stem, document_terms(told).split()))
+    spoken = [message.content[start:end] for start, end in sentences(message.content)]
+    words = [set(document_terms(one).split()) for one in spoken]
+    shared = [len(stems & set(map(stem, some - STOP_WORDS))) for some in words]
+    most = max(shared, default=0)
+    likely = [one for one in range(len(spoken)) if shared[one] == most and not is_foreign(spoken[one])]
+    return any(words[one] & _FIRST_PERSON for one in likely)
 
 
 def said_of(reference: str, memory: WorkingMemory) -> float:

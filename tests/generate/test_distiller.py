@@ -83,11 +83,11 @@ def test_a_brief_prompt_has_a_line_for_each_message_and_a_blank_one_between_segm
     asked = distill_turns(history("Who sold it?", canoe, TALK), "2026-02-01", "distill_brief")
     assert asked.turns[1].text.splitlines() == [
         "<memory>",
-        "m1 Ana, 2026-01-20: I sold it. [image: a canoe] [location: Riga]",
-        "m2 Ben: Good.",
+        "m1 Ana, 2026-01-20: I sold it. [image: a canoe] [location: Riga] [m1]",
+        "m2 Ben: Good. [m2]",
         "",
-        "m3 Ben, 2026-01-20T10:00: My sister bakes bread.",
-        "m4 Ana, 2026-01-20T10:00: Nice.",
+        "m3 Ben, 2026-01-20T10:00: My sister bakes bread. [m3]",
+        "m4 Ana, 2026-01-20T10:00: Nice. [m4]",
         "</memory>",
         "Question, asked at 2026-02-01: Who sold it?",
         'Shape: {"useful_msg": [{"msg_id": "…"}], "distilled_info": [{"msg_id": "…", "info": "…"}]}',

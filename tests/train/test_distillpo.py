@@ -490,6 +490,17 @@ def test_supervised_learning_takes_the_mean_over_the_anchors_tokens(
     assert losses[-1] < 0.5 * losses[0]
 
 
+def test_what_is_asked_about_one_history_is_learnt_in_one_step(tasks: list[Task], tmp_path: Path) -> None:
+    other = msgspec.structs.replace(tasks[0].instance, answer="")
+    some = [*tasks, Task(other, tasks[0].anchor), Task(other, None)]
+    groups = distillpo.by_history(some)
+    assert [len(one) for one in groups] == [2] + [1] * (len(tasks) - 1)
+    assert groups[0] == (tasks[0], some[len(tasks)])
+    recipe = msgspec.structs.replace(recipe_of("ci", "sft"), prompts=1, epochs=1, steps=None)
+    distillpo.sft(_policy(tasks), some, recipe, tmp_path)
+    assert len(read_log(tmp_path / "log.jsonl")) == len(tasks)
+
+
 def test_the_small_world_is_learnt(tasks: list[Task], tmp_path: Path) -> None:
     """The profile of 40 steps: not that it beats a scalar advantage, which is enough here."""
     pytest.importorskip("matplotlib", reason="the train extra is not installed")

@@ -14,6 +14,7 @@ import pytest
 
 from memdb.errors import ModelError
 from memdb.models.ports import Turn
+from memdb.records import Query
 from memdb.train import distillpo, distillpo_policy, distillpo_trial
 from memdb.train.distillpo import Task
 from memdb.train.distillpo_recipe import Recipe
@@ -139,6 +140,24 @@ def test_log_probabilities_are_those_of_a_plain_run(tokenizer: Any, tasks: list[
             logits = policy.module(input_ids=torch.tensor([[*prompt, *ids]])).logits[0].log_softmax(-1)
             expected = [float(logits[len(prompt) - 1 + at, token]) for at, token in enumerate(ids)]
             assert row[: len(ids)].tolist() == pytest.approx(expected, abs=1e-4)
+
+
+def test_questions_about_one_history_together_are_those_one_by_one(tokenizer: Any, tasks: list[Task]) -> None:
+    policy = _policy(tokenizer)
+    said = tasks[0].instance.history
+    asked = [
+        msgspec.structs.replace(
+            tasks[0].instance, case=name, history=msgspec.structs.replace(said, query=Query(text=name))
+        )
+        for name in distillpo_trial.NAMES[: len(tasks)]
+    ]
+    told = [policy.ids(task.anchor or "") for task in tasks[: len(asked)]]
+    with torch.no_grad():
+        together = policy.logprobs_of(asked, told)
+        alone = [policy.logprobs(one, [ids])[0] for one, ids in zip(asked, told, strict=True)]
+    assert len({len(ids) for ids in told}) > 1
+    for one, other in zip(together, alone, strict=True):
+        assert one.tolist() == pytest.approx(other.tolist(), abs=1e-4)
 
 
 def test_samples_are_drawn_as_they_are_scored(tokenizer: Any, tasks: list[Task]) -> None:

@@ -81,6 +81,45 @@ def test_an_entry_by_rules(id: str, info: str, passes: bool) -> None:
     assert judged == Judged((passes,))
 
 
+MOVES = ("Ana", "I moved to Rome in May, when the river froze.")
+OF_OTHERS = [
+    ("Ben moved to Rome in May.", False, "what one says, of the other"),
+    ("Ana moved to Rome in May.", True, "of the one who says it"),
+    ("Ana moved to Oslo in May.", False, "what the other one says"),
+    ("Ben adopted a parrot.", False, "another message, of its own speaker"),
+    ("After Ben said «I adopted a parrot in Oslo», Ana said: Ana moved to Rome.", True, "with a quotation"),
+    ("«Ana moved to Rome in May», Ben said.", False, "a quotation of the message itself"),
+    ("The river froze in May.", False, "without the one whom the sentence is about"),
+]
+
+
+@pytest.mark.parametrize(("info", "passes", "what"), OF_OTHERS, ids=[what for _, _, what in OF_OTHERS])
+def test_what_is_told_is_of_this_message_and_of_its_speaker(info: str, passes: bool, what: str) -> None:
+    instance = asked("Who moved?", "Ana", ("Ben", "I adopted a parrot in Oslo."), MOVES)
+    judged = RuleJudge()(instance, action(("m2", info)), entries=True, answer=False)
+    assert judged == Judged((passes,))
+
+
+def test_a_message_that_points_back_or_replies_may_be_told_with_what_it_points_to() -> None:
+    parrot = ("Ben", "My sister's parrot speaks Greek.")
+    back = asked("Who feeds it?", "Ana", parrot, ("Ana", "It bites, but I feed it bread every Sunday."))
+    told = "Ana feeds the parrot bread every Sunday."
+    assert RuleJudge()(back, action(("m2", told)), entries=True, answer=False).passed == (True,)
+    most = "The parrot of Ben's sister speaks Greek, said Ana."
+    assert RuleJudge()(back, action(("m2", most)), entries=True, answer=False).passed == (False,)
+    reply = asked("Does it bite?", "yes", ("Ben", "Does the parrot bite?"), ("Ana", "Often."))
+    told = "The parrot bites often, Ana said."
+    assert RuleJudge()(reply, action(("m2", told)), entries=True, answer=False).passed == (True,)
+
+
+def test_a_sentence_that_is_not_about_its_speaker_needs_no_name() -> None:
+    said = ("Ana", "I love Rome. The Colosseum was opened in the year 80.")
+    instance = asked("When was it opened?", "80", said)
+    for info, passes in (("The Colosseum was opened in the year 80.", True), ("Rome is loved.", False)):
+        judged = RuleJudge()(instance, action(("m1", info)), entries=True, answer=False)
+        assert judged.passed == (passes,), info
+
+
 def test_the_second_entry_of_a_message_fails() -> None:
     told = action(("m2", KEEPS), ("m2", KEEPS), ("m2", "Ana keeps Ana's canoe."))
     assert RuleJudge()(CANOE_INSTANCE, told, entries=True, answer=False).passed == (True, False, False)
