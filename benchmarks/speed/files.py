@@ -160,7 +160,8 @@ class Files:
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             part = path.with_suffix(".part")
-            part.unlink(missing_ok=True)
+            for end in ("", "-wal", "-shm"):
+                part.with_name(part.name + end).unlink(missing_ok=True)
             make(part, size, self.corpus, self.encoder)
             part.rename(path)
         return path
