@@ -5,32 +5,21 @@ A plan rests on the session as it was read: the messages it ends with, and the i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from memdb import errors
 from memdb.construct import derive, segments, views
 from memdb.construct.admit import Admitted
 from memdb.construct.traces import triple_text
-from memdb.models.ports import AttentionScorer, Encoder
-from memdb.records import Axis, Message, Scope, Unit
-from memdb.store import indexes, rows, schema
-from memdb.store.connection import Connection, Database
+from memdb.construct.vectors import Place, Vectors
+from memdb.language.patterns import lazy
+from memdb.records import Axis, Message, Unit
+from memdb.store import rows
+from memdb.store.connection import Database
 from memdb.store.rows import StoredMessage
-
-
-class Place(NamedTuple):
-    """Where messages go: a session of a scope, which came from a source."""
-
-    scope: Scope
-    source: str
-    session: str
 
 
 class Planned(NamedTuple):
@@ -72,56 +61,7 @@ class Plan(NamedTuple):
     attention: dict[int, float] | None = None
 
 
-class Overtaken(Exception):
-    """What a write was planned on has changed: the encoder of the file, the rule of its segments, or a label
-    that is there no more.
-    """
-
-
-class Vectors:
-    """Texts to int8 codes through a memory's own encoder, while the file's vectors are of it.
-
-    Else `encoder` is None, and there are no codes. `scorer` tells attention between messages, if anything
-    does: what was given, or the encoder. Another process may re-embed the file at any time: a plan
-    is made with `read`, and the transaction that writes it begins with `require`.
-    """
-
-    def __init__(self, own: Encoder, *, usable: bool = True, scorer: AttentionScorer | None = None) -> None:
-        self.own = own
-        self.scorer = scorer or segments.scorer_of(own)
-        self.encoder = own if usable else None
-        self.scale = indexes.vector_scale(own.dimension)
-
-    def now(self, connection: Connection) -> Vectors:
-        """The same for the state of the file the writer sees."""
-        usable = schema.has_vectors_of(connection, self.own)
-        return Vectors(self.own, usable=usable, scorer=self.scorer)
-
-    def read(self, database: Database) -> Vectors:
-        """The same for the file as it is now."""
-        with database.reader() as connection:
-            usable = schema.sees_vectors_of(database, connection, self.own)
-        return Vectors(self.own, usable=usable, scorer=self.scorer)
-
-    def require(self, connection: Connection) -> None:
-        """Raise Overtaken unless codes that these vectors gave, or did not give, are right for the file."""
-        if self.now(connection).encoder is not self.encoder:
-            raise Overtaken(self.own.name)
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Document vectors, [n, d], length 1."""
-        return None if self.encoder is None else self.encoder.encode(texts)
-
-    def codes(self, vectors: NDArray[np.float32] | None, count: int) -> list[bytes | None]:
-        """One code per row; `count` times None without an encoder."""
-        if vectors is None:
-            return [None] * count
-        return [row.tobytes() for row in indexes.code(vectors, self.scale)]
-
-
-_PLACE_IN_SESSION = re.compile(
-    r"#[1-9]\d*"
-)  # behind the session's name: what a message without an id is called
+_PLACE_IN_SESSION = lazy(r"#[1-9]\d*")  # behind the session's name: what a message without an id is called
 
 
 _ATTENTIVE = 3  # messages before a fresh one by which its and the last stored one's boundary is found
@@ -287,12 +227,3 @@ def _plan_labels(
     names = list(dict.fromkeys(name for _, name in new))
     codes = dict(zip(names, vectors.codes(vectors.encode(names), len(names)), strict=True))
     return {(axis, name): code for axis, name in new if (code := codes[name]) is not None}
-
-
-def vectors_of_another(path: Path, made: schema.Made, own: Encoder) -> str:
-    """What is said of a file whose vectors are not of the encoder in use."""
-    return (
-        f"the vectors of {path} are of the encoder {made.encoder_name} ({made.encoder_sha256[:8]}), not "
-        f"{own.name} ({own.sha256[:8]}): searching by words alone, adding without vectors; to make vectors "
-        "anew call reembed(), or memdb reembed FILE"
-    )

@@ -203,11 +203,6 @@ def link(connection: Connection, closed: Sequence[int], threshold: float) -> Non
     segments.set_waiting(connection, ())
 
 
-def scorer_of(encoder: Encoder | None) -> AttentionScorer | None:
-    """What tells attention: the encoder, if it can."""
-    return encoder if isinstance(encoder, AttentionScorer) else None
-
-
 def attention_of(messages: Sequence[Message], first: int, attend: Attend) -> dict[int, float]:
     """By position, of messages that stand at `first` and after: how much each attends to the one before."""
     texts = [message.text for message in messages]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -33,6 +34,18 @@ BATCH_TOKENS = 1024  # padded tokens of one run; 2048 is no faster and holds 80 
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 SLICE_TEXTS = 2048  # texts tokenised at once
 CHARACTERS_PER_TOKEN = 64  # text beyond max_tokens times this is not tokenised
+
+
+def begin_loading() -> None:
+    """Import the runtime in a thread, so that whoever is about to need it can check files meanwhile."""
+    threading.Thread(target=_import_runtime, name="memdb-runtime").start()
+
+
+def _import_runtime() -> None:
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError:  # raised again where it is needed
+        return
 
 
 class Session:
@@ -103,8 +116,13 @@ class Runtime(Session):
         threads: int | None = None,
     ) -> None:
         _require_file(tokenizer_file, name)
-        super().__init__(model_file, name=name, inner=inner, providers=providers, threads=threads)
-        self.tokenizer = _tokenizer(tokenizer_file)
+        beside = _Beside(tokenizer_file)
+        beside.start()  # the runtime lets other threads work while it loads a graph
+        try:
+            super().__init__(model_file, name=name, inner=inner, providers=providers, threads=threads)
+        finally:
+            beside.join()
+        self.tokenizer = beside.tokenizer()
 
     def tokens(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
         """Token ids of each text, special tokens left out, of its beginning where it is very long."""
@@ -386,6 +404,29 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 def _require_file(file: Path, name: str) -> None:
     if not file.is_file():
         raise ModelNotFound(f"the model {name} lacks its file {file}")
+
+
+class _Beside(threading.Thread):
+    """Loads a tokenizer. The standard library's executors would cost a tenth of that to import."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(name="memdb-tokenizer")
+        self._file = file
+        self._made: Tokenizer | None = None
+        self._failed: BaseException | None = None
+
+    def run(self) -> None:
+        """Load it; what goes wrong is raised by `tokenizer`."""
+        try:
+            self._made = _tokenizer(self._file)
+        except (ModelDamaged, ImportError) as error:
+            self._failed = error
+
+    def tokenizer(self) -> Tokenizer:
+        """What was loaded, after the end of the thread."""
+        if self._made is None:
+            raise self._failed or ModelDamaged(f"{self._file} gave no tokenizer")
+        return self._made
 
 
 def _tokenizer(file: Path) -> Tokenizer:

@@ -110,11 +110,11 @@ def test_another_database_is_no_results_file(tmp_path: Path, capsys) -> None:
 
 
 def test_a_process_is_timed_and_its_failure_is_told(tmp_path: Path) -> None:
-    cost = cold.run("import sys; assert len(sys.argv) == 3", tmp_path)
+    cost = cold.run("import sys; assert len(sys.argv) == 3", tmp_path, tmp_path)
     assert cost.wall > 0
     assert cost.cpu > 0
     with pytest.raises(subprocess.CalledProcessError):
-        cold.run("raise SystemExit(1)", tmp_path)
+        cold.run("raise SystemExit(1)", tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])

@@ -39,7 +39,7 @@ def bindings(sql: str) -> dict[str, None] | tuple[None, ...]:
 
 def test_statements_are_found() -> None:
     assert len(statements()) > 40
-    assert statement("hybrid").startswith("--")
+    assert statement("hybrid").startswith("WITH")
 
 
 @pytest.mark.parametrize("name", sorted(statements()))

@@ -1,5 +1,6 @@
 """The SQL of memdb by name: each file holds statements headed by `-- name: …`.
 
+Comments that fill a line are left out: a connection keeps prepared statements of at most 16 KiB of text only.
 `{visible_scope}` stands for the one condition by which a scope row is seen, whatever is read.
 """
 
@@ -9,6 +10,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _HEAD = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
@@ -23,7 +25,8 @@ def statements() -> dict[str, str]:
         for name, text in zip(parts[1::2], parts[2::2], strict=True):
             if name in found:
                 raise ValueError(f"statement {name} stands twice")
-            found[name] = text.strip().removesuffix(";").replace("{visible_scope}", visible)
+            bare = _COMMENT.sub("", text).strip().removesuffix(";")
+            found[name] = bare.replace("{visible_scope}", visible)
     return found
 
 
