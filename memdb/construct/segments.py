@@ -246,12 +246,14 @@ def _grow_all(
     shape: Shaping,
     attention: Mapping[int, Attention] | None,
 ) -> int:
-    messages = 0
+    """Put the messages of sessions into segments, and link these together: one look through the index."""
+    messages, closed = 0, list[int]()
     for session_id, scope_id in wanted:
         heed = None if attention is None else attention[session_id]
         grown = grow(connection, scope_id, session_id, shape, heed)
-        link_when_due(connection, grown.closed, shape.link_threshold)
+        closed += grown.closed
         messages += grown.messages
+    link_when_due(connection, closed, shape.link_threshold)
     return messages
 
 

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
+from memdb.models.counts import Encoded, Remembered, Tally
 from memdb.models.described import Described, DescribedReranker
+from memdb.models.graph_bytes import as_output
 from memdb.models.ports import (
     FIELDS,
     Field,
@@ -33,6 +35,7 @@ PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # best first
 BATCH_TOKENS = 1024  # padded tokens of one run; 2048 is no faster and holds 80 MB more
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 SLICE_TEXTS = 2048  # texts tokenised at once
+QUESTIONS_REMEMBERED = 64  # vectors of the last questions that an encoder keeps
 CHARACTERS_PER_TOKEN = 64  # text beyond max_tokens times this is not tokenised
 
 
@@ -177,6 +180,7 @@ class OnnxEncoder(Described):
         self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
         self._runtime.tokenizer.enable_truncation(max_tokens)
         self._output = self._runtime.output("last_hidden_state")
+        self._tally, self._questions = Tally(), Remembered(QUESTIONS_REMEMBERED)
 
     @property
     def dimension(self) -> int:
@@ -188,14 +192,34 @@ class OnnxEncoder(Described):
         """See `Runtime`."""
         return self._runtime.provider
 
+    @property
+    def encoded(self) -> Encoded:
+        """What this encoder has done so far, in `encode`."""
+        return self._tally.counts
+
     def encode(self, texts: Sequence[str], *, kind: Kind = "document") -> NDArray[np.float32]:
-        """See `ports.Encoder`."""
+        """See `ports.Encoder`. What comes twice is encoded once; the last few questions are remembered."""
         require_texts(texts)
+        asked = list(dict.fromkeys(texts))
+        known = self._questions.find(asked) if kind == "query" else {}
+        new = [text for text in asked if text not in known]
+        vectors = self._encode(new, kind)
+        self._tally.add(texts=len(texts), remembered=len(known), repeated=len(texts) - len(asked))
+        if kind == "query":
+            self._questions.keep(zip(new, vectors, strict=True))
+        if len(new) == len(texts):
+            return vectors
+        found = known | dict(zip(new, vectors, strict=True))
+        return np.array([found[text] for text in texts], np.float32).reshape(len(texts), self._dimension)
+
+    def _encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         vectors = np.empty((len(texts), self._dimension), np.float32)
         for start in range(0, len(texts), SLICE_TEXTS):
             encodings = self._encodings(texts[start : start + SLICE_TEXTS], kind)
             for rows in batches([len(encoding) for encoding in encodings]):
                 hidden, mask = self._states([encodings[row].ids for row in rows])
+                tokens = int(mask.sum())
+                self._tally.add(runs=1, tokens=tokens, padding=mask.size - tokens)
                 vectors[np.add(rows, start)] = _unit(_pool(hidden, mask, self._pooling))
         return vectors
 
@@ -458,31 +482,12 @@ def _session(
     usable = [provider for provider in PROVIDERS if provider in available and provider in providers]
     model: str | bytes = str(file)
     if inner:
-        model = file.read_bytes() + b"".join(map(_as_output, inner))
+        model = file.read_bytes() + b"".join(map(as_output, inner))
         options.add_session_config_entry(WEIGHTS_FOLDER, str(file.parent))  # where a file beside it is
     try:
         return onnxruntime.InferenceSession(model, options, providers=usable)
     except _failures() as error:
         raise ModelDamaged(f"{file} is not a model the runtime can load: {error}") from error
-
-
-def _as_output(value: str) -> bytes:
-    """A ModelProto of nothing but the declaration of one output, float32 of any shape.
-
-    Protocol buffers merge: appended to a model's bytes it adds an output to the model's graph.
-    """
-    tensor = _message(1, bytes([8, 1]))  # ValueInfoProto.type: TypeProto.tensor_type: elem_type 1, FLOAT
-    output = _message(1, value.encode()) + _message(2, tensor)  # ValueInfoProto.name, type
-    return _message(7, _message(12, output))  # ModelProto.graph, GraphProto.output
-
-
-def _message(field: int, content: bytes) -> bytes:
-    """One length-delimited field of a protocol buffer."""
-    size, length = len(content), bytearray()
-    while size > 127:
-        length.append(size & 127 | 128)
-        size >>= 7
-    return bytes([field << 3 | 2, *length, size]) + content
 
 
 def _failures() -> tuple[type[Exception], ...]:
