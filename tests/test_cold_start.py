@@ -23,7 +23,7 @@ from memdb.store.statements import statements
 
 ROOT = Path(memdb.__file__).parents[1]
 IMPORTED = 8  # modules of memdb that `import memdb` loads, at most
-READING = 63  # that opening a file and asking it a question loads, at most
+READING = 70  # that opening a file and asking it a question loads, at most
 HEAVY = {"torch", "onnxruntime", "tokenizers", "numpy", "apsw", "rich", "click", "openai", "llama_cpp"}
 BUILDING = {  # what builds memory and answers from it: not loaded to read
     *("memdb.construct.pipeline", "memdb.construct.plan", "memdb.construct.rules", "memdb.construct.build"),

@@ -6,9 +6,11 @@ five times. The first question pays for pages that the operating system may have
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import memdb
@@ -16,11 +18,15 @@ from memdb.activate.parse import parse_question
 from memdb.activate.retrieve import SEARCHES, Request, bindings
 from memdb.store import indexes
 from memdb.store.connection import Connection, Database
+from memdb.store.extensions import NATIVE_SWITCH, native
 
 from .measured import CPU_MS, FIRST_MS, OURS, Found, Held, Measured, Setting, middle
 
 K: Final = 10
 MOST_OF_SUM: Final = 1.2
+PLAIN: Final = "vec0 + FTS5"
+LARGE: Final = 1_000_000  # messages of the file of the target against these
+LEAST_GAIN: Final = 30.0
 RECALL_SIZE: Final = 100_000  # of the target
 MOST_OF_ENCODING: Final = 2.0
 
@@ -45,23 +51,77 @@ def _hybrid_at(setting: Setting, size: int) -> Found:
     path = setting.files.path(size)
     with closing(Database(path, read_only=True)) as database, database.reader() as connection:
         first = setting.milliseconds(partial(indexes.hybrid, connection, asked[0]))
-        for values in asked:
-            indexes.hybrid(connection, values)
-        whole = _times(setting, connection, asked)
+        results = [_ids(connection, values) for values in asked]
+        whole = middle(_times(setting, connection, asked))
         alone = {channel: middle(_times(setting, connection, asked, channel)) for channel in SEARCHES}
-    figures = {(OURS, CPU_MS): middle(whole), (OURS, FIRST_MS): middle([first])}
+        searched_by = native(connection)
+    figures = {(OURS, CPU_MS): whole, (OURS, FIRST_MS): middle([first])}
     figures |= {(f"{channel} alone", CPU_MS): value for channel, value in alone.items()}
     figures[("sum of channels alone", CPU_MS)] = total = middle([sum(alone.values())])
-    measured = [
-        Measured(row="hybrid", contender=contender, figure=figure, value=value, size=size)
-        for (contender, figure), value in figures.items()
-    ]
-    ratio = middle([middle(whole) / total])
-    held = Held(
-        row="hybrid", what="times the sum of its channels alone", value=ratio, target=MOST_OF_SUM,
-        at_least=False, size=size,
+    found = Found(
+        [
+            Measured(row="hybrid", contender=name, figure=figure, value=value, size=size)
+            for (name, figure), value in figures.items()
+        ]
+    )
+    found.held.append(
+        _held("times the sum of its channels alone", whole / total, MOST_OF_SUM, size, most=True)
+    )
+    if not searched_by:
+        return found.without("hybrid", f"against {PLAIN} at {size:,}", f"it is searched by {searched_by}")
+    found.extend(_without_native(setting, path, size, asked, results, whole))
+    return found
+
+
+def _without_native(
+    setting: Setting,
+    path: Path,
+    size: int,
+    asked: Sequence[dict[str, indexes.Value]],
+    results: Sequence[list[int]],
+    whole: float,
+) -> Found:
+    """The same statement where sqlite-vec and FTS5 search, and whether it finds the same."""
+    with (
+        switched_off(),
+        closing(Database(path, read_only=True)) as database,
+        database.reader() as connection,
+    ):
+        same = [_ids(connection, values) == ids for values, ids in zip(asked, results, strict=True)]
+        plain = middle(_times(setting, connection, asked))
+    share = middle([sum(same) / len(same)])
+    found = Found(
+        [
+            Measured(row="hybrid", contender=PLAIN, figure=figure, value=value, size=size)
+            for figure, value in ((CPU_MS, plain), ("share of questions with the same evidence", share))
+        ]
+    )
+    if size == LARGE:
+        found.held.append(_held(f"times as fast as {PLAIN}", plain / whole, LEAST_GAIN, size, most=False))
+    return found
+
+
+@contextmanager
+def switched_off() -> Iterator[None]:
+    """Connections that are opened meanwhile do without memdb0."""
+    before = os.environ.get(NATIVE_SWITCH)
+    os.environ[NATIVE_SWITCH] = "0"
+    try:
+        yield
+    finally:
+        del os.environ[NATIVE_SWITCH]
+        if before is not None:
+            os.environ[NATIVE_SWITCH] = before
+
+
+def _held(what: str, value: float, target: float, size: int, *, most: bool) -> Held:
+    return Held(
+        row="hybrid", what=what, value=middle([value]), target=target, at_least=not most, size=size
     )  # fmt: skip
-    return Found(measured, [held])
+
+
+def _ids(connection: Connection, values: dict[str, indexes.Value]) -> list[int]:
+    return [hit.message_id for hit in indexes.hybrid(connection, values)]
 
 
 def _values(setting: Setting, scale: float, text: str) -> dict[str, indexes.Value]:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from itertools import count
 from pathlib import Path
 
 import apsw
 import msgspec
+import numpy as np
 import pytest
 
 from benchmarks.speed import cold, results, run
+from benchmarks.speed.encode import Plain
 from benchmarks.speed.files import Files
 from benchmarks.speed.measured import Found, Held, Measured, Setting, exponent
 from benchmarks.speed.report import growth
 from memdb.activate.retrieve import SEARCHES
 from memdb.models.fakes import HashEncoder
+from memdb.models.registry import DEFAULT_ENCODER, find, load_encoder
 from memdb.serve.benching import find_bench
+from memdb.store.extensions import NATIVE_SWITCH
 
 
 @pytest.fixture
@@ -37,6 +42,34 @@ def test_hybrid_is_held_against_its_channels_at_each_size(setting: Setting) -> N
         assert told[size, "memdb"] == 1  # a tick of the clock
         assert told[size, "sum of channels alone"] == len(SEARCHES)
     assert [(one.size, one.value, one.reached) for one in found.held] == [(30, 0.2, True), (60, 0.2, True)]
+
+
+def test_without_memdb0_the_statement_finds_the_same(setting: Setting, monkeypatch) -> None:
+    monkeypatch.setattr("benchmarks.speed.asking.native", lambda connection: True)
+    monkeypatch.setattr("benchmarks.speed.asking.LARGE", 60)
+    found = run.measure(setting, ["hybrid"])
+    same = [one.value for one in found.measured if one.figure.startswith("share of questions")]
+    assert same == [1, 1]
+    assert [(one.size, one.at_least, one.value) for one in found.held if "as fast" in one.what] == [
+        (60, True, 1)
+    ]
+    assert NATIVE_SWITCH not in os.environ
+
+
+def test_the_encoder_is_held_against_the_runtime_used_plainly(setting: Setting) -> None:
+    found = run.measure(setting, ["encode"])
+    assert [one.what for one in found.skipped] == ["on a graphics card", "the encoder"]
+    real = msgspec.structs.replace(setting, encoder=load_encoder(threads=1))
+    found = run.measure(real, ["encode"])
+    told = {(one.contender, one.figure): one.value for one in found.measured}
+    assert told["memdb", "share of padding"] < told["plain onnxruntime", "share of padding"]
+
+
+def test_plain_use_gives_the_same_vectors() -> None:
+    encoder = load_encoder(threads=1)
+    texts = ["A cat sat on the mat.", "No.", "Where did she go after the long walk by the river?"]
+    plain = np.concatenate(Plain(find(DEFAULT_ENCODER), encoder.max_tokens, 1).encode(texts))
+    np.testing.assert_allclose(plain, encoder.encode(texts), atol=0.05)
 
 
 def test_recall_is_held_against_the_encoding_at_one_size(setting: Setting, monkeypatch) -> None:
