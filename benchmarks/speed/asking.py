@@ -147,13 +147,14 @@ def _times(
 def recall(setting: Setting) -> Found:
     """`Memory.recall` without reranking, against the encoding of its question alone."""
     found = Found()
-    for size in setting.sizes:
-        found.extend(_recall_at(setting, size))
+    for number, size in enumerate(setting.sizes):
+        found.extend(_recall_at(setting, size, 2 * number))
     return found
 
 
-def _recall_at(setting: Setting, size: int) -> Found:
-    asked = questions(setting)
+def _recall_at(setting: Setting, size: int, blanks: int) -> Found:
+    """`blanks` at the end make other texts of the same questions: an encoder remembers those it was asked."""
+    asked = [text + " " * blanks for text in questions(setting)]
     with memdb.open(setting.files.path(size), read_only=True, encoder=setting.encoder) as memory:
         first = setting.milliseconds(partial(memory.recall, asked[0], K, rerank_depth=0))
         pairs = [_recalled(setting, memory, text) for text in asked[1:]]
@@ -174,7 +175,7 @@ def _recall_at(setting: Setting, size: int) -> Found:
 
 
 def _recalled(setting: Setting, memory: memdb.Memory, text: str) -> tuple[float, float]:
-    """What recall and the encoding of its question take; the encoder is not asked the same twice."""
+    """What recall and the encoding of its question take, the latter for one more blank."""
     whole = setting.milliseconds(partial(memory.recall, text, K, rerank_depth=0))
     encoding = setting.milliseconds(partial(setting.encoder.encode, [f"{text} "], kind="query"))
     return whole, encoding

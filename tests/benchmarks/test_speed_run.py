@@ -79,6 +79,21 @@ def test_recall_is_held_against_the_encoding_at_one_size(setting: Setting, monke
     assert [(one.size, one.value, one.target) for one in found.held] == [(60, 1.0, 2.0)]
 
 
+def test_no_question_is_put_to_the_encoder_twice(setting: Setting, monkeypatch) -> None:
+    asked: list[str] = []
+    real = HashEncoder.encode
+
+    def encode(self, texts, *, kind="document"):
+        if kind == "query":
+            asked.extend(texts)
+        return real(self, texts, kind=kind)
+
+    monkeypatch.setattr(HashEncoder, "encode", encode)
+    run.measure(setting, ["recall"])
+    assert len(asked) > len(setting.sizes) * setting.rounds
+    assert len(set(asked)) == len(asked)
+
+
 def test_adding_is_held_against_the_encoder_and_the_raw_bytes(setting: Setting) -> None:
     found = run.measure(setting, ["add"])
     assert [(one.row, one.at_least) for one in found.held] == [("add", True)] * 2 + [("bytes", False)]
