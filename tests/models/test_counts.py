@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -65,16 +67,24 @@ def test_nothing_is_encoded_in_no_run(encoder: OnnxEncoder) -> None:
 
 
 @given(lengths=st.lists(st.integers(1, 256), min_size=1, max_size=200))
-def test_bucketed_batches_pad_less_than_batches_in_the_order_given(lengths: list[int]) -> None:
-    def padded(batches: list[list[int]]) -> int:
-        return sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
+def test_no_batch_pads_more_for_a_longer_text_than_a_run_costs(lengths: list[int]) -> None:
+    batches = list(onnx.batches(lengths))
+    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+    for batch in batches:
+        ordered = [lengths[row] for row in batch]
+        assert ordered == sorted(ordered)
+        assert len(batch) == 1 or len(batch) * ordered[-1] <= onnx.BATCH_TOKENS
+        for count, (shorter, longer) in enumerate(pairwise(ordered), 1):
+            assert count * (longer - shorter) <= onnx.RUN_TOKENS
 
-    buckets = list(onnx.batches(lengths))
-    sizes, given_order, at = [len(batch) for batch in buckets], [], 0
-    for size in sizes:
-        given_order.append(list(range(at, at + size)))
-        at += size
-    assert sum(lengths) <= padded(buckets) <= padded(given_order)
+
+def test_labels_are_not_padded_to_the_length_of_sentences(encoder: OnnxEncoder) -> None:
+    before = encoder.encoded
+    sentences = [f"{name} went down to the river with the old dog and a red kite" for name in ("Ana", "Ben")]
+    encoder.encode([f"Town {number}" for number in range(30)] + sentences)
+    done = encoder.encoded.since(before)
+    assert done.runs == 2
+    assert done.padding_share < 0.05
 
 
 def test_the_oldest_is_forgotten_first() -> None:
