@@ -5,24 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Final, Literal, Unpack, overload
 
 from memdb import errors, settings
 from memdb.activate import asked
 from memdb.activate.expand import ENTRIES, LINKS, Reach, history
 from memdb.activate.follow import Followed, follow
 from memdb.activate.parse import parse_question
-from memdb.activate.parse_by_model import parse_by_model
 from memdb.activate.recall import Wish, recall
 from memdb.activate.working_memory import estimated_tokens, serialised
-from memdb.construct import pipeline
 from memdb.construct.admit import admit, batches, named
-from memdb.construct.plan import Place
-from memdb.construct.relation import readings
-from memdb.generate import defermem, qgmem
-from memdb.generate.prompts import prompt
-from memdb.generate.respond import GRAPH_MODES, Asking, Generator, How
-from memdb.generate.stream import AnswerStream
+from memdb.construct.vectors import Place
 from memdb.language.clock import parse_instant
 from memdb.records import (
     Added,
@@ -40,7 +33,11 @@ from memdb.records import (
 from memdb.store import rows, traces
 from memdb.upkeep import Upkeep, no_session
 
-METHODS: Final = {"qgmem": qgmem.ask, "defermem": defermem.ask, "both": defermem.ask_both}
+if TYPE_CHECKING:
+    from memdb.generate.respond import How
+    from memdb.generate.stream import AnswerStream
+
+METHODS: Final = ("qgmem", "defermem", "both")
 
 
 class Memory(Upkeep):
@@ -70,6 +67,8 @@ class Memory(Upkeep):
 
         Raises `MessageError` for a message that cannot be stored, `ScopeError`, `ReadOnly`.
         """
+        from memdb.construct import pipeline
+
         place = Place(self._one_scope(scope), *named(source, session))
         done = [Added(session=place.session, ids=())]
         for batch in batches(messages):
@@ -193,6 +192,10 @@ class Memory(Upkeep):
 
         Raises what `recall` raises, `ModelUnavailable` and `ModelError` when the backbone cannot answer.
         """
+        from memdb.generate import defermem, qgmem
+        from memdb.generate.respond import GRAPH_MODES, Asking, Generator
+        from memdb.generate.stream import AnswerStream
+
         text, instant = asked.question_text(question), None if at is None else parse_instant(at)
         wish = self._wish(k, scope, as_of)
         asking = Asking(
@@ -201,7 +204,8 @@ class Memory(Upkeep):
             budget_tokens=asked.budget(budget_tokens),
             graph_mode=asked.one_of(graph_mode, GRAPH_MODES, "graph_mode"),
         )
-        answer = METHODS[asked.one_of(method, tuple(METHODS), "method")]
+        methods = dict(zip(METHODS, (qgmem.ask, defermem.ask, defermem.ask_both), strict=True))
+        answer = methods[asked.one_of(method, METHODS, "method")]
         vectors = self._now()
         generator = Generator(self._backbone, self._graph_encoder, vectors.own, self._distiller)
         make = partial(answer, self._reading(vectors), generator, asking, wish)
@@ -242,6 +246,8 @@ class Memory(Upkeep):
         Raises `InputError` for what is not text, `TimeError`, `ScopeError` for a scope outside the memory's
         own.
         """
+        from memdb.construct.relation import readings
+
         followed = Followed(
             readings=tuple(readings(asked.question_text(relation))),
             scope=self._reading_scope(scope),
@@ -283,6 +289,9 @@ class Memory(Upkeep):
         if parser != "model" or self._backbone is None:
             hint = "it is rules, or model for a memory that was opened with a backbone"
             raise errors.InputError(f"no parser {parser!r}", hint=hint)
+        from memdb.activate.parse_by_model import parse_by_model
+        from memdb.generate.prompts import prompt
+
         try:
             query, error = parse_by_model(self._backbone, prompt("query"), query, at)
         except errors.ModelError as failed:

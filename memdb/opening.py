@@ -6,18 +6,20 @@ import os
 import warnings
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memdb import errors, settings
 from memdb.construct.admit import scope_of
-from memdb.construct.plan import Vectors, vectors_of_another
-from memdb.generate.distill import Distiller
-from memdb.generate.distiller import OwnDistiller, as_distiller
+from memdb.construct.vectors import Vectors, vectors_of_another
 from memdb.memory import Memory
 from memdb.models.ports import AttentionScorer, Backbone, EmbeddingBackbone, Encoder, GraphEncoder, Reranker
 from memdb.models.registry import late_reranker, load_compressor, load_encoder, load_graph_encoder
 from memdb.records import Scope
 from memdb.store import schema
 from memdb.store.connection import Database
+
+if TYPE_CHECKING:
+    from memdb.generate.distill import Distiller
 
 
 def open(
@@ -58,10 +60,8 @@ def open(
     late = late_reranker(reranker, chosen)
     graphs = _graph_encoder(graph_encoder, backbone, chosen)
     heed = _scorer(attention)
-    told = as_distiller(distiller)
     with ExitStack() as held:
-        if isinstance(told, OwnDistiller) and told is not distiller:
-            held.callback(told.close)
+        told = None if distiller is None else _distiller(distiller, held)
         database = Database(path, read_only=read_only, create=create, busy_timeout_ms=busy_timeout_ms)
         held.callback(database.close)
         made = schema.prepare(database, schema.made_by(chosen))
@@ -72,6 +72,16 @@ def open(
         closing = held.pop_all()
     vectors = Vectors(chosen, usable=usable, scorer=heed)
     return Memory(database, vectors, own, backbone, late, graphs, told, closing.close)
+
+
+def _distiller(given: Distiller | Backbone | str | Path, held: ExitStack) -> Distiller | None:
+    """The distiller; one that is named here is closed with `held`."""
+    from memdb.generate.distiller import OwnDistiller, as_distiller
+
+    told = as_distiller(given)
+    if isinstance(told, OwnDistiller) and told is not given:
+        held.callback(told.close)
+    return told
 
 
 def _scorer(given: AttentionScorer | str | Path | None) -> AttentionScorer | None:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -14,17 +14,8 @@ from memdb import errors, settings
 from memdb.activate import asked
 from memdb.activate.recall import Reader
 from memdb.activate.working_memory import estimated_tokens
-from memdb.construct import build as construct_build
-from memdb.construct import reembed as construct_reembed
-from memdb.construct import segments as construct_segments
-from memdb.construct import traces as construct_traces
 from memdb.construct.admit import named, scope_of, within
-from memdb.construct.build import ByModel, ByRules
-from memdb.construct.calibrate import calibrate
-from memdb.construct.derive import Derivation
-from memdb.construct.extract import Prompts
-from memdb.construct.plan import Place, Vectors, vectors_of_another
-from memdb.generate.distill import Distiller
+from memdb.construct.vectors import Place, Vectors, vectors_of_another
 from memdb.generate.prompts import prompt
 from memdb.models.ports import Backbone, Encoder, GraphEncoder, Reranker
 from memdb.models.registry import as_backbone
@@ -37,10 +28,13 @@ from memdb.records import (
     Verification,
     Window,
 )
-from memdb.store import schema, verify
+from memdb.store import schema
 from memdb.store import windows as store_windows
 from memdb.store.connection import Database
 from memdb.store.windows import Wanted
+
+if TYPE_CHECKING:
+    from memdb.generate.distill import Distiller
 
 
 class Upkeep:
@@ -106,6 +100,10 @@ class Upkeep:
         is not there, `ReadOnly`, `ScopeError`.
         Warns (`MemdbWarning`) of windows that failed, and of those in which a model found nothing.
         """
+        from memdb.construct import build as construct_build
+        from memdb.construct.build import ByModel, ByRules
+        from memdb.construct.extract import Prompts
+
         reading = self._reading_scope(scope)
         if session is not None:
             source, session = named(source, session)
@@ -147,6 +145,8 @@ class Upkeep:
         `add` does so as messages come, while the file has at most TRACED_ON_ADD_UNITS claims: beyond, looking
         around each of them costs more than writing it. Raises `ReadOnly`.
         """
+        from memdb.construct import traces as construct_traces
+
         left = 1
         while left:
             with self._database.atomic() as connection:
@@ -159,6 +159,8 @@ class Upkeep:
         Raises `ReadOnly`, and `ScopeError` unless the memory was opened for everyone or for nobody in
         particular.
         """
+        from memdb.construct import traces as construct_traces
+
         self._require_everyone("rebuilding")
         with self._database.atomic() as connection:
             return construct_traces.rebuild(connection)
@@ -170,6 +172,8 @@ class Upkeep:
         `add` does so as messages come. What is left are messages that had no vector, and those of a file
         whose segments were to be made anew by somebody who was stopped. Raises `ReadOnly`.
         """
+        from memdb.construct import segments as construct_segments
+
         encoder = self._now().encoder
         return (
             0 if encoder is None else construct_segments.update(self._database, encoder, self._vectors.scorer)
@@ -190,6 +194,8 @@ class Upkeep:
         attention where the encoder tells none; `ScopeError` unless the memory was opened for everyone or for
         nobody in particular.
         """
+        from memdb.construct import segments as construct_segments
+
         self._require_everyone("rebuilding")
         encoder = self._encoder_in_use()
         changes: dict[str, float | str] = {}
@@ -214,6 +220,9 @@ class Upkeep:
         The defaults are measured for the embedded encoder. Raises what `rebuild_segments` raises, and
         `InputError` for a file with too few messages.
         """
+        from memdb.construct import segments as construct_segments
+        from memdb.construct.calibrate import calibrate
+
         self._require_everyone("calibrating")
         encoder = self._encoder_in_use()
         with self._database.reader() as connection:
@@ -258,10 +267,17 @@ class Upkeep:
 
         Raises `ReadOnly`, `ModelError`, and `Locked` when somebody else begins with another encoder.
         """
+        from memdb.construct import reembed as construct_reembed
+
         return construct_reembed.reembed(self._database, self._vectors.own, progress, self._vectors.scorer)
 
     def verify(self) -> Verification:
         """Derive again and compare: SQLite's own checks, counts, indexes, spans, references."""
+        from memdb.construct import segments as construct_segments
+        from memdb.construct import traces as construct_traces
+        from memdb.construct.derive import Derivation
+        from memdb.store import verify
+
         with self._database.inspector() as connection:
             return verify.verify(
                 connection, self._database.path, Derivation, construct_traces.texts, construct_segments.starts
@@ -269,6 +285,8 @@ class Upkeep:
 
     def about(self) -> About:
         """What made the file, and how many rows it holds."""
+        from memdb.store import verify
+
         with self._database.reader() as connection:
             counts = verify.counts(connection)
             made = schema.read_made(connection, self.path)
@@ -316,6 +334,10 @@ class Upkeep:
 
     def _build_added(self, backbone: Backbone, place: Place) -> None:
         """Build the full windows of a session that was added to: what fails is a warning."""
+        from memdb.construct import build as construct_build
+        from memdb.construct.build import ByModel
+        from memdb.construct.extract import Prompts
+
         maker = ByModel(backbone, Prompts(prompt("units"), prompt("indexes")))
         wanted = Wanted(
             maker.made_by, True, place.scope, place.session, place.source,

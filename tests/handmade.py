@@ -12,7 +12,7 @@ import numpy as np
 
 import memdb
 from memdb import settings
-from memdb.activate.retrieve import SEARCHES, Request, _bindings
+from memdb.activate.retrieve import SEARCHES, Request, bindings
 from memdb.construct.windows import window_of
 from memdb.language.clock import parse_instant
 from memdb.language.terms import fold
@@ -114,7 +114,7 @@ class Ask(NamedTuple):
             (kind, *(rows.day_number(dt.date.fromisoformat(day)) for day in days))
             for kind, *days in self.times
         ]
-        return _bindings(None, 1.0, request) | {
+        return bindings(None, 1.0, request) | {
             "n": self.n,
             "terms": self.terms,
             "message_terms": self.terms,

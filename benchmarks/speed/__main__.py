@@ -4,6 +4,7 @@ python -m benchmarks.speed add --data DIR             adding, on the messages of
 python -m benchmarks.speed append --data DIR          appending to a small file and to a large one
 python -m benchmarks.speed dense --data DIR           the nearest vectors, on and around those of LoCoMo
 python -m benchmarks.speed graph_token --gguf FILE    the graph token, against the prompt without it
+python -m benchmarks.speed make --keep DIR --sizes 1m  files to measure with, made once; prints their paths
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from memdb.models.registry import load_backbone, load_encoder, load_graph_encode
 from ..quality.data import find_files
 from ..quality.locomo import PATTERN, load
 from . import add, append, dense, graph_token
+from .files import Files, parse_sizes
 
 SMALL = 1_000  # messages of the small file of append
 
@@ -29,11 +31,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.speed", description=__doc__, formatter_class=form
     )
-    parser.add_argument("name", choices=["add", "append", "dense", "graph_token"])
+    parser.add_argument("name", choices=["add", "append", "dense", "graph_token", "make"])
     parser.add_argument("--data", type=Path, help="folder with LoCoMo conversations (default: MEMDB_DATA)")
     parser.add_argument(
         "--messages", type=int, default=100_000, help="of add; of append and dense: of the largest file"
     )
+    parser.add_argument("--keep", type=Path, help="of make: the folder")
+    parser.add_argument("--sizes", default="10k,100k,1m", help="of make: messages of each file")
     parser.add_argument("--gguf", type=Path, help="of graph_token: the language model")
     parser.add_argument("--graph", type=Path, help="its graph encoder (default: one with random weights)")
     parser.add_argument("--rounds", type=int, default=15, help="of graph_token")
@@ -41,6 +45,13 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.name == "graph_token" and (chosen.gguf is None or chosen.rounds < 1):
         parser.error("graph_token needs --gguf FILE and at least one round")
+    if chosen.name == "make":
+        if chosen.keep is None:
+            parser.error("make needs --keep DIR")
+        files = Files(chosen.keep, load_encoder(threads=chosen.threads))
+        for size in parse_sizes(chosen.sizes):
+            print(files.path(size))
+        return
     result: msgspec.Struct
     if chosen.name == "graph_token":
         result = reading(chosen)

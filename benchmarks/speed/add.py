@@ -42,17 +42,18 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     peak_mib: float
     file_bytes: int
     raw_text_bytes: int
+    dimension: int
     bytes_per_message: float
     times_raw_text_and_float16: float
 
 
-class TimedEncoder:
-    """An encoder that counts its texts and its own seconds."""
+class RecordingEncoder:
+    """An encoder that keeps the texts it was given and counts its own seconds."""
 
     def __init__(self, inner: Encoder) -> None:
         self.inner = inner
         self.seconds = 0.0
-        self.texts = 0
+        self.texts: list[str] = []
         self.name, self.sha256 = inner.name, inner.sha256
         self.dimension, self.max_tokens = inner.dimension, inner.max_tokens
 
@@ -61,7 +62,7 @@ class TimedEncoder:
         start = time.perf_counter()
         vectors = self.inner.encode(texts, kind=kind)
         self.seconds += time.perf_counter() - start
-        self.texts += len(texts)
+        self.texts += texts
         return vectors
 
 
@@ -88,7 +89,7 @@ def conversation(texts: Sequence[tuple[str, str]], messages: int) -> Iterator[tu
 
 def measure(texts: Sequence[tuple[str, str]], messages: int, encoder: Encoder | None = None) -> Result:
     """Add `messages` messages to a new file, several sessions in a batch of encodings."""
-    timed = TimedEncoder(encoder or load_encoder())
+    timed = encoder if isinstance(encoder, RecordingEncoder) else RecordingEncoder(encoder or load_encoder())
     raw = units = 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "speed.memdb"
@@ -104,7 +105,7 @@ def measure(texts: Sequence[tuple[str, str]], messages: int, encoder: Encoder | 
     return Result(
         messages=messages,
         units=units,
-        texts_encoded=timed.texts,
+        texts_encoded=len(timed.texts),
         seconds=round(seconds, 1),
         encoder_seconds=round(timed.seconds, 1),
         messages_per_s=round(messages / seconds, 1),
@@ -112,6 +113,7 @@ def measure(texts: Sequence[tuple[str, str]], messages: int, encoder: Encoder | 
         peak_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         file_bytes=size,
         raw_text_bytes=raw,
+        dimension=timed.dimension,
         bytes_per_message=round(size / messages, 1),
         times_raw_text_and_float16=round(size / (raw + 2 * timed.dimension * messages), 2),
     )

@@ -8,11 +8,11 @@ a run of words that carry meaning, and a slot fits it by their vectors.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from memdb import settings
+from memdb.language.patterns import lazy
 from memdb.language.terms import STOP_WORDS, fold
 from memdb.models.ports import Encoder
 from memdb.store import indexes, schema
@@ -24,8 +24,8 @@ _MAX_WORDS: Final = 64  # of a question that are read
 _MAX_NAME_WORDS: Final = 10
 _OPENING: Final = "\"'([{<«‹“„‘‚*_"
 _CLOSING: Final = "\"')]}>»›”“’‘*_,;:?!"
-_POSSESSIVE: Final = re.compile(r"['’]s?\Z")
-_WORD: Final = re.compile(r"[^\W_]+")
+_POSSESSIVE: Final = lazy(r"['’]s?\Z")
+_WORD: Final = lazy(r"[^\W_]+")
 
 
 class Mention(NamedTuple):

@@ -9,12 +9,13 @@ from typing import Final
 
 from memdb import settings
 from memdb.language.clock import anchor_day
+from memdb.language.patterns import lazy
 from memdb.language.phrases import phrases
 from memdb.language.temporal import TimeExpression, expressions
 from memdb.records import Instant, Query, TimeConstraint
 
 _REACH_CHARS: Final = 60
-_TALK: Final = re.compile(
+_TALK: Final = lazy(
     r"\b(?:(?:our|the|this|that|a|my)\s(?:\w+\s)?(?:chat|conversation|talk|discussion|session|call)s?"
     r"|(?:we|I|you)\s(?:last\s)?(?:talked|spoke|chatted|discussed|said|told|mentioned"
     r"|wrote|asked|messaged|texted)"
@@ -24,7 +25,7 @@ _TALK: Final = re.compile(
     re.IGNORECASE,
 )
 
-_BESIDE: Final = re.compile(
+_BESIDE: Final = lazy(
     r"(?:\s(?:me|you|us|him|her|them|about it|this|it))?(?:\s(?:on|in|from|of|back|at|during|the)){0,3}\s?"
 )
 

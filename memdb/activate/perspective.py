@@ -10,15 +10,16 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from memdb.language.patterns import lazy
 from memdb.records import Query
 
-_FIRST_PERSON = re.compile(r"\b(?:I|my|me|mine|we|our)\b", re.IGNORECASE)
-_ASKS = re.compile(
+_FIRST_PERSON = lazy(r"\b(?:I|my|me|mine|we|our)\b", re.IGNORECASE)
+_ASKS = lazy(
     r"[?\uff1f\u061f]|^\W*(?:wh(?:at|en|ere|o|om|ose|ich|y)|how|is|are|was|were|do|does|did|has|have|had"
     r"|can|could|will|would|should)\b",
     re.IGNORECASE,
 )
-_PAST = re.compile(
+_PAST = lazy(
     r"\b(?:used\sto|(?:previous|former|original|initial)(?:ly)?|earlier|at\sfirst|first|before|ago|once|until"
     r"|in\sthe\spast|histor(?:y|ical)|chang(?:e|ed|es|ing)|no\slonger|any\s?more|(?:back|by)\sthen"
     r"|at\sthe\stime|(?<!how\s)old)\b",

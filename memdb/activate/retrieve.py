@@ -73,7 +73,7 @@ def retrieve(
     For the channel `hops` a small statement before it asks whether a chain can start from what the question
     names; only where one can, another follows the graph.
     """
-    values = _bindings(encoder, scale, request)
+    values = bindings(encoder, scale, request)
     if encoder is not None and "hops" in request.channels and asks(request.query.text):
         found_chains = find_chains(database, encoder, scale, request.query.text, _seen(request))
         values["chains"] = json.dumps([(unit, one.score) for one in found_chains for unit in one.units])
@@ -120,7 +120,8 @@ def _seen(request: Request) -> dict[str, indexes.Value]:
     }
 
 
-def _bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[str, indexes.Value]:
+def bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[str, indexes.Value]:
+    """What hybrid.sql is run with for a question, without chains: see `retrieve`."""
     query = request.query
     names = [("entity", name) for name in query.entities] + [("location", name) for name in query.locations]
     terms = match_expression(question_terms(query.text, stop=STOP_WORDS, limit=settings.MAX_QUESTION_TERMS))

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from memdb.language.cleaning import cleaned
+from memdb.language.patterns import lazy
 from memdb.language.terms import fold, tokens
 from memdb.language.words import word_set
 from memdb.records import Evidence, Interval, Message, Trace, Triple, WorkingMemory
@@ -22,8 +23,8 @@ OPENING: Final = (
     "<memory>"
 )
 CLOSING: Final = "</memory>"
-_MARK: Final = re.compile(r"<(?=\s*/?\s*memory\b)", re.IGNORECASE)
-_PIECE: Final = re.compile(r"[^\W_]+|[^\s\w]|_")
+_MARK: Final = lazy(r"<(?=\s*/?\s*memory\b)", re.IGNORECASE)
+_PIECE: Final = lazy(r"[^\W_]+|[^\s\w]|_")
 _CUT: Final = " […]"
 _FILLERS: Final = word_set("well oh um uh er hmm hm ah hey hi hello please thanks ok okay")
 

@@ -21,8 +21,9 @@ from memdb.construct import derive, trajectory
 from memdb.construct.admit import Admitted
 from memdb.construct.extract import Extraction, Prompts, Stretch, extract
 from memdb.construct.pipeline import SessionRow, write_units
-from memdb.construct.plan import Overtaken, PlannedUnits, Vectors, plan_units
+from memdb.construct.plan import PlannedUnits, plan_units
 from memdb.construct.traces import texts as trace_texts
+from memdb.construct.vectors import Overtaken, Vectors
 from memdb.models.ports import Backbone
 from memdb.models.replies import Spent
 from memdb.records import Built, Prompt, Scope

@@ -14,8 +14,9 @@ from typing import NamedTuple
 from memdb import settings
 from memdb.construct import segments
 from memdb.construct.admit import Admitted
-from memdb.construct.plan import Overtaken, Place, Plan, PlannedUnit, Vectors, make_plan
+from memdb.construct.plan import Plan, PlannedUnit, make_plan
 from memdb.construct.traces import Tracing
+from memdb.construct.vectors import Overtaken, Place, Vectors
 from memdb.construct.windows import window_of
 from memdb.records import Added, Axis
 from memdb.store import codes, erase, indexes, rows, traces, windows

@@ -5,32 +5,22 @@ A plan rests on the session as it was read: the messages it ends with, and the i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from memdb import errors
 from memdb.construct import derive, segments, views
 from memdb.construct.admit import Admitted
 from memdb.construct.traces import triple_text
-from memdb.models.ports import AttentionScorer, Encoder
-from memdb.records import Axis, Message, Scope, Unit
-from memdb.store import indexes, rows, schema
-from memdb.store.connection import Connection, Database
+from memdb.construct.vectors import Place, Vectors
+from memdb.language.patterns import lazy
+from memdb.records import Axis, Message, Unit
+from memdb.store import rows
+from memdb.store.connection import Database
 from memdb.store.rows import StoredMessage
-
-
-class Place(NamedTuple):
-    """Where messages go: a session of a scope, which came from a source."""
-
-    scope: Scope
-    source: str
-    session: str
 
 
 class Planned(NamedTuple):
@@ -72,56 +62,7 @@ class Plan(NamedTuple):
     attention: dict[int, float] | None = None
 
 
-class Overtaken(Exception):
-    """What a write was planned on has changed: the encoder of the file, the rule of its segments, or a label
-    that is there no more.
-    """
-
-
-class Vectors:
-    """Texts to int8 codes through a memory's own encoder, while the file's vectors are of it.
-
-    Else `encoder` is None, and there are no codes. `scorer` tells attention between messages, if anything
-    does: what was given, or the encoder. Another process may re-embed the file at any time: a plan
-    is made with `read`, and the transaction that writes it begins with `require`.
-    """
-
-    def __init__(self, own: Encoder, *, usable: bool = True, scorer: AttentionScorer | None = None) -> None:
-        self.own = own
-        self.scorer = scorer or segments.scorer_of(own)
-        self.encoder = own if usable else None
-        self.scale = indexes.vector_scale(own.dimension)
-
-    def now(self, connection: Connection) -> Vectors:
-        """The same for the state of the file the writer sees."""
-        usable = schema.has_vectors_of(connection, self.own)
-        return Vectors(self.own, usable=usable, scorer=self.scorer)
-
-    def read(self, database: Database) -> Vectors:
-        """The same for the file as it is now."""
-        with database.reader() as connection:
-            usable = schema.sees_vectors_of(database, connection, self.own)
-        return Vectors(self.own, usable=usable, scorer=self.scorer)
-
-    def require(self, connection: Connection) -> None:
-        """Raise Overtaken unless codes that these vectors gave, or did not give, are right for the file."""
-        if self.now(connection).encoder is not self.encoder:
-            raise Overtaken(self.own.name)
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Document vectors, [n, d], length 1."""
-        return None if self.encoder is None else self.encoder.encode(texts)
-
-    def codes(self, vectors: NDArray[np.float32] | None, count: int) -> list[bytes | None]:
-        """One code per row; `count` times None without an encoder."""
-        if vectors is None:
-            return [None] * count
-        return [row.tobytes() for row in indexes.code(vectors, self.scale)]
-
-
-_PLACE_IN_SESSION = re.compile(
-    r"#[1-9]\d*"
-)  # behind the session's name: what a message without an id is called
+_PLACE_IN_SESSION = lazy(r"#[1-9]\d*")  # behind the session's name: what a message without an id is called
 
 
 _ATTENTIVE = 3  # messages before a fresh one by which its and the last stored one's boundary is found
@@ -179,11 +120,46 @@ def make_plan(database: Database, vectors: Vectors, place: Place, messages: Sequ
         ids.append(rows.message_name(place.session, before.length + len(fresh) - 1, id))
     if not fresh:
         return Plan(before.length, tuple(ids), tuple(conflicts), [], [], {}, before.rule)
-    planned = _plan_messages(vectors, before, fresh)
-    units, label_codes = _plan_session(database, vectors, before, fresh)
+    planned, found, terms = _derived(vectors, before, fresh)
+    units, label_codes = plan_units(database, vectors, found, terms)
     attention = _plan_attention(vectors, before, fresh)
     named = tuple(ids), tuple(conflicts)
     return Plan(before.length, *named, planned, units, label_codes, before.rule, attention)
+
+
+def _derived(
+    vectors: Vectors, before: _Before, fresh: Sequence[Admitted]
+) -> tuple[list[Planned], list[Unit], list[dict[str, str]]]:
+    """The messages with their codes and terms, and their units with theirs.
+
+    The encoder works on the messages in a thread while rules find the units: it needs no interpreter.
+    """
+    tail = [Admitted(one.message, one.instant) for one in before.tail]
+    together = tail + list(fresh)
+    spoken = [admitted.message for admitted in together]
+    texts = [views.dense_text(spoken, index) for index in range(len(tail), len(together))]
+    with ThreadPoolExecutor(1, "memdb-encoder") as beside:
+        encoding = beside.submit(vectors.encode, texts)
+        first = max(0, len(tail) - 1)  # the last stored one gets a new neighbour
+        planned = [_planned(before, together, index) for index in range(first, len(together))]
+        units, terms = _session_units(before, together, len(tail))
+        codes = vectors.codes(encoding.result(), len(texts))
+    stored, new = planned[: len(tail) - first], planned[len(tail) - first :]
+    coded = [one._replace(code=code) for one, code in zip(new, codes, strict=True)]
+    return stored + coded, units, terms
+
+
+def _planned(before: _Before, together: Sequence[Admitted], index: int) -> Planned:
+    """One of the last stored messages and the fresh ones, without its code."""
+    tail = before.tail
+    low = max(0, index - derive.TAIL)
+    return Planned(
+        message_id=tail[index].message_id if index < len(tail) else None,
+        position=before.length - len(tail) + index,
+        admitted=together[index],
+        terms=derive.message_terms(together[low : index + derive.TAIL], index - low),
+        code=None,
+    )
 
 
 def _as_stored(admitted: Admitted) -> Message:
@@ -196,30 +172,6 @@ def _same(stored: Message, admitted: Admitted) -> bool:
     return stored == msgspec.structs.replace(_as_stored(admitted), id=stored.id)
 
 
-def _plan_messages(vectors: Vectors, before: _Before, fresh: Sequence[Admitted]) -> list[Planned]:
-    """The fresh messages, after the last stored one, whose neighbourhood they change."""
-    tail = [Admitted(one.message, one.instant) for one in before.tail]
-    together = tail + list(fresh)
-    spoken = [admitted.message for admitted in together]
-    texts = [views.dense_text(spoken, index) for index in range(len(tail), len(together))]
-    codes: list[bytes | None] = [None] * min(1, len(tail))
-    codes += vectors.codes(vectors.encode(texts), len(texts))
-    first = len(together) - len(codes)
-    planned = []
-    for index, code in enumerate(codes, first):
-        low = max(0, index - derive.TAIL)
-        planned.append(
-            Planned(
-                message_id=before.tail[index].message_id if index < len(tail) else None,
-                position=before.length - len(tail) + index,
-                admitted=together[index],
-                terms=derive.message_terms(together[low : index + derive.TAIL], index - low),
-                code=code,
-            )
-        )
-    return planned
-
-
 def _plan_attention(vectors: Vectors, before: _Before, fresh: Sequence[Admitted]) -> dict[int, float] | None:
     """What tells where segments begin among the fresh messages and the two stored before them."""
     scorer = vectors.scorer
@@ -230,30 +182,30 @@ def _plan_attention(vectors: Vectors, before: _Before, fresh: Sequence[Admitted]
     return segments.attention_of(messages, before.length - len(known), scorer.attention)
 
 
-def _plan_session(
-    database: Database, vectors: Vectors, before: _Before, fresh: Sequence[Admitted]
-) -> PlannedUnits:
-    tail = [Admitted(one.message, one.instant) for one in before.tail]
-    together = tail + list(fresh)
+def _session_units(
+    before: _Before, together: Sequence[Admitted], stored: int
+) -> tuple[list[Unit], list[dict[str, str]]]:
+    """The units of the messages after the first `stored`, each with its terms."""
     early = list(before.speakers)
     found: list[Unit] = []
     terms: list[dict[str, str]] = []
-    for index in range(len(tail), len(together)):
+    for index in range(stored, len(together)):
         near = together[max(0, index - derive.TAIL) : index + 1]
-        position = before.length - len(tail) + index
+        position = before.length - stored + index
         units = derive.units(near, early, position)
         found += units
         terms += [derive.unit_terms(unit, near, position) for unit in units]
         if position < derive.EARLY:
             early = derive.speakers_of(near[-1:], early)
-    return plan_units(database, vectors, found, terms)
+    return found, terms
 
 
 def plan_units(
     database: Database, vectors: Vectors, units: Sequence[Unit], terms: Sequence[dict[str, str]]
 ) -> PlannedUnits:
     """Units with the terms they are indexed by, ready to be written, and codes of the labels that are new."""
-    codes = _plan_facts(vectors, units)
+    labels = _new_labels(database, vectors, units)
+    codes = _codes_of(vectors, units, labels)
     planned = [
         PlannedUnit(
             unit=unit,
@@ -263,36 +215,25 @@ def plan_units(
         )
         for unit, fields in zip(units, terms, strict=True)
     ]
-    return planned, _plan_labels(database, vectors, units)
+    return planned, {(axis, name): code for axis, name in labels if (code := codes[name]) is not None}
 
 
-def _plan_facts(vectors: Vectors, units: Sequence[Unit]) -> dict[str, bytes | None]:
-    """Codes of the claims and of their triples, by text; one pass, and what reads alike is encoded once."""
+def _codes_of(
+    vectors: Vectors, units: Sequence[Unit], labels: Sequence[tuple[Axis, str]]
+) -> dict[str, bytes | None]:
+    """Codes of claims, their triples and labels by text, in one pass: what reads alike is encoded once."""
     texts = [unit.fact_text for unit in units]
     texts += [triple_text(unit.triple) for unit in units if unit.triple]
+    texts += [name for _, name in labels]
     texts = list(dict.fromkeys(texts))
     return dict(zip(texts, vectors.codes(vectors.encode(texts), len(texts)), strict=True))
 
 
-def _plan_labels(
-    database: Database, vectors: Vectors, units: Sequence[Unit]
-) -> dict[tuple[Axis, str], bytes]:
-    """Codes of the labels the file does not have yet; each distinct string is encoded once."""
+def _new_labels(database: Database, vectors: Vectors, units: Sequence[Unit]) -> list[tuple[Axis, str]]:
+    """The labels the file does not have yet; none without an encoder."""
     wanted = list(dict.fromkeys(pair for unit in units for pair in rows.unit_labels(unit)))
     if vectors.encoder is None or not wanted:
-        return {}
+        return []
     with database.reader() as connection:
         known = rows.known_labels(connection, wanted)
-    new = [pair for pair in wanted if pair not in known]
-    names = list(dict.fromkeys(name for _, name in new))
-    codes = dict(zip(names, vectors.codes(vectors.encode(names), len(names)), strict=True))
-    return {(axis, name): code for axis, name in new if (code := codes[name]) is not None}
-
-
-def vectors_of_another(path: Path, made: schema.Made, own: Encoder) -> str:
-    """What is said of a file whose vectors are not of the encoder in use."""
-    return (
-        f"the vectors of {path} are of the encoder {made.encoder_name} ({made.encoder_sha256[:8]}), not "
-        f"{own.name} ({own.sha256[:8]}): searching by words alone, adding without vectors; to make vectors "
-        "anew call reembed(), or memdb reembed FILE"
-    )
+    return [pair for pair in wanted if pair not in known]

@@ -15,8 +15,8 @@ import msgspec
 
 from memdb import errors, settings
 from memdb.construct import segments, traces, views
-from memdb.construct.plan import Overtaken
 from memdb.construct.traces import triple_text
+from memdb.construct.vectors import Overtaken
 from memdb.models.ports import AttentionScorer, Encoder
 from memdb.records import Message, Reembedded
 from memdb.store import codes, indexes, schema, staging

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from memdb.language.patterns import lazy
 from memdb.language.verbs import BASES, PARTICIPLES, THIRD_OF
 from memdb.language.words import word_set
 
@@ -38,7 +39,7 @@ _AFTER: Final = (
     r"(?:(?P<gap>\s)(?!(?:[Mm]y|[Mm]ine|[Oo]urs?|[Yy]ours?)(?![\w'’-]))"
     r"(?P<verb>[a-zA-Z]{1,20}(?:['’]t)?)(?![\w'’]))?"
 )
-_PERSON: Final = re.compile(
+_PERSON: Final = lazy(
     r"(?P<quoted>\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”)"
     r"|(?<![\w'’@/.&-])(?:"
     rf"(?:(?P<i>I|i)|(?P<we>[Ww]e)|(?P<you>[Yy]ou))(?![\w-]){_AFTER}"

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from memdb.construct.resolve import Cast, cast_of, resolve
 from memdb.construct.temporal import fact_time, times_of, within
 from memdb.construct.triples import triple
+from memdb.language.patterns import lazy
 from memdb.language.phrases import MAX_PHRASES, distinct, phrases
 from memdb.language.sentences import WORD, sentences
 from memdb.language.talk import is_filler, is_question, question_tail, without_lead_in
@@ -30,24 +31,24 @@ _STATE_CHARS: Final = 600
 _MAX_REPLY_WORDS: Final = 8
 _MIN_CONTENT_CHARS: Final = 3
 
-_MARKUP: Final = re.compile(r"\*\*|__|`|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)")
-_BLANKS: Final = re.compile(r"[\s|]+")
-_SPLIT: Final = re.compile(
+_MARKUP: Final = lazy(r"\*\*|__|`|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)")
+_BLANKS: Final = lazy(r"[\s|]+")
+_SPLIT: Final = lazy(
     r";\s+|\s[-–—]\s(?=(?:I|we|he|she|they|it|my|you)(?:['’]\w+)?\s)"
     r"|,?\s(?:and|but)\s(?=(?:then\s|now\s)?(?:I|we|he|she|they|it|my|you|there)(?:['’]\w+)?\s)"
     r"|,\sso\s(?=(?:I|we|he|she|they|it)(?:['’]\w+)?\s)",
 )
-_DROPPED_I: Final = re.compile(
+_DROPPED_I: Final = lazy(
     r"(?:just|recently|finally|already|even|still|really|also|currently)\s(?P<verb>\w+)\b"
     r"|(?P<first>\w+(?:['’]t)?)\b",
     re.IGNORECASE,
 )
-_NOW_IT_IS: Final = re.compile(
+_NOW_IT_IS: Final = lazy(
     r"(?P<before>(?:now|today|these days|currently|at the moment|nowadays),?\s)?(?:it|that)(?:['’]s|\sis)\s"
     r"(?P<after>now\s)?(?P<value>[^,;]{1,80}?)(?P<end>\s(?:now|these days|nowadays))?[.!]*",
     re.IGNORECASE,
 )
-_PHOTO_OF: Final = re.compile(
+_PHOTO_OF: Final = lazy(
     r"\A(?:(?:a|an|the)\s)?(?:\w+\s)?(?:photo|photography|photograph|picture|image|screenshot)"
     r"\s(?:of|from)\s",
     re.IGNORECASE,

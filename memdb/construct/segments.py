@@ -203,11 +203,6 @@ def link(connection: Connection, closed: Sequence[int], threshold: float) -> Non
     segments.set_waiting(connection, ())
 
 
-def scorer_of(encoder: Encoder | None) -> AttentionScorer | None:
-    """What tells attention: the encoder, if it can."""
-    return encoder if isinstance(encoder, AttentionScorer) else None
-
-
 def attention_of(messages: Sequence[Message], first: int, attend: Attend) -> dict[int, float]:
     """By position, of messages that stand at `first` and after: how much each attends to the one before."""
     texts = [message.text for message in messages]
@@ -251,12 +246,14 @@ def _grow_all(
     shape: Shaping,
     attention: Mapping[int, Attention] | None,
 ) -> int:
-    messages = 0
+    """Put the messages of sessions into segments, and link these together: one look through the index."""
+    messages, closed = 0, list[int]()
     for session_id, scope_id in wanted:
         heed = None if attention is None else attention[session_id]
         grown = grow(connection, scope_id, session_id, shape, heed)
-        link_when_due(connection, grown.closed, shape.link_threshold)
+        closed += grown.closed
         messages += grown.messages
+    link_when_due(connection, closed, shape.link_threshold)
     return messages
 
 

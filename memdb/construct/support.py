@@ -17,6 +17,7 @@ from memdb.construct.admit import Admitted
 from memdb.construct.resolve import cast_of
 from memdb.construct.temporal import times_of
 from memdb.language.clock import anchor_day
+from memdb.language.patterns import lazy
 from memdb.language.sentences import WORD, sentences
 from memdb.language.stems import stem
 from memdb.language.terms import STOP_WORDS, document_terms, fold
@@ -49,7 +50,7 @@ _TIME_CUES: Final = (
 )
 _FAR_YEARS: Final = 120  # between speaking and a time that is spoken of in words that are not read here
 # What denies in English. An even number in a clause cancel out: "I can't live without it". Some only seem to.
-_NEGATION: Final = re.compile(
+_NEGATION: Final = lazy(
     r"\b(?:not(?!\s(?:only|just|until)\b)|never|no(?!\s(?:wonder|problem|doubt|worries)\b)|nope|nobody"
     r"|nothing"
     r"|none|neither|without|cannot(?!\s(?:wait|believe)\b)|hardly|barely|if|aint"
@@ -58,11 +59,11 @@ _NEGATION: Final = re.compile(
     r"|(?!ca|could)\w+n['’]t|(?:do|does|did|is|was|are|were|wo|have|has|had|would|should)nt)\b",
     re.IGNORECASE,
 )
-_NO: Final = re.compile(
+_NO: Final = lazy(
     r"\s*(?:no|nope|nah|not\sreally|not\sat\sall)\b(?!\s(?:wonder|problem|doubt))", re.IGNORECASE
 )
-_CLAUSES: Final = re.compile(r"[,;:—]|\s(?:but|and|so|because|although|though|while)\s", re.IGNORECASE)
-_SENTENCE_START: Final = re.compile(r"(?:\A|[.!?]\s+)[\"“'(]*\Z")
+_CLAUSES: Final = lazy(r"[,;:—]|\s(?:but|and|so|because|although|though|while)\s", re.IGNORECASE)
+_SENTENCE_START: Final = lazy(r"(?:\A|[.!?]\s+)[\"“'(]*\Z")
 
 
 class Support:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from memdb.language.patterns import lazy
 from memdb.language.verbs import AUXILIARIES, BASES, FINITE, FORMS, GERUNDS, PARTICIPLES, PASTS, THIRDS
 from memdb.language.words import ADVERBS, DETERMINERS, PREPOSITIONS, PRONOUNS, word_set
 from memdb.records import Triple
@@ -47,29 +48,29 @@ _QUANTITIES: Final = word_set(
     "variety range  majority rest part parts some few end beginning top middle bunch ton tons",
     "plenty sense set list all most one  none half third quarter amount deal week month day year",
 )
-_CUT: Final = re.compile(r"[;!?…]| [-–—] |, (?:which|who|but|so|because|and|where|while|when)\b"
+_CUT: Final = lazy(r"[;!?…]| [-–—] |, (?:which|who|but|so|because|and|where|while|when)\b"
                          r"| (?:because|although|though|but|while)\b")  # fmt: skip
-_POSSESSOR: Final = re.compile(r"(?P<holder>[^\s'’][^'’]{0,80}?)['’]s?\s(?P<slot>[a-z].*)")
-_OF: Final = re.compile(r"(?:[Tt]he\s)?(?P<slot>[a-z][a-z-]*(?:\s[a-z][a-z-]*){0,4}?)\sof\s(?P<holder>\S.*)")
-_THAT: Final = re.compile(
+_POSSESSOR: Final = lazy(r"(?P<holder>[^\s'’][^'’]{0,80}?)['’]s?\s(?P<slot>[a-z].*)")
+_OF: Final = lazy(r"(?:[Tt]he\s)?(?P<slot>[a-z][a-z-]*(?:\s[a-z][a-z-]*){0,4}?)\sof\s(?P<holder>\S.*)")
+_THAT: Final = lazy(
     r"[Tt]he\s(?P<slot>[a-z][a-z-]*(?:\s[a-z][a-z-]*){0,3}?)\s(?P<link>(?:that|which|who)(?:\s[a-z]+){1,3})"
     r"\s(?P<holder>[A-Z].*)"
 )
-_WHERE: Final = re.compile(
+_WHERE: Final = lazy(
     r"[Tt]he\s(?P<slot>[a-z][a-z-]*(?:\s[a-z][a-z-]*){0,3}?)\s(?P<which>that|which|where|whom)\s"
     r"(?P<holder>[A-Z]\S*(?:\s(?:[A-Z]\S*|of|the|de|la|van|von)){0,6})\s(?P<link>[a-z]+(?:\s[a-z]+){0,3})"
 )
-_KIND_OF: Final = re.compile(
+_KIND_OF: Final = lazy(
     r"(?P<kind>(?:a|an|the)\s(?:[a-z][a-z-]*\s){0,2}(?P<head>[a-z][a-z-]*)\sof)\s(?P<value>\S.*)"
 )
-_KNOWN_FOR: Final = re.compile(
+_KNOWN_FOR: Final = lazy(
     r"(?P<kind>(?:best\s|well\s|most\s|also\s)?(?:famous|known|renowned|notable|noted)\sfor)\s(?P<value>\S.*)"
 )
-_TAIL: Final = re.compile(r"[\s,;:!?…\"”)]+\Z")
-_STOP: Final = re.compile(r"(?:(?<=\.)|(?<!\b[A-Z]))\.\Z")  # a full stop, not the point of "D.C."
-_NOW: Final = re.compile(r"\A(?:now|currently|still|actually)\s", re.IGNORECASE)
-_NOW_LAST: Final = re.compile(r",?\s(?:right\s)?(?:now|currently|these days|nowadays)\Z")
-_TIME_LEAD: Final = re.compile(r"\s?(?:\b(?:in|on|at|since|from|by|during|around|back)\s)?\Z")
+_TAIL: Final = lazy(r"[\s,;:!?…\"”)]+\Z")
+_STOP: Final = lazy(r"(?:(?<=\.)|(?<!\b[A-Z]))\.\Z")  # a full stop, not the point of "D.C."
+_NOW: Final = lazy(r"\A(?:now|currently|still|actually)\s", re.IGNORECASE)
+_NOW_LAST: Final = lazy(r",?\s(?:right\s)?(?:now|currently|these days|nowadays)\Z")
+_TIME_LEAD: Final = lazy(r"\s?(?:\b(?:in|on|at|since|from|by|during|around|back)\s)?\Z")
 
 
 def triple(claim: str, times: Sequence[str] = ()) -> Triple | None:

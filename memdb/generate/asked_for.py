@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from memdb.language.patterns import lazy
+
 Kind = Literal[
     "whether", "who is", "when", "how long", "how many", "where", "who", "name", "why", "how", "what"
 ]
@@ -20,12 +22,12 @@ _PLACES: Final = (
 _AMOUNTS: Final = (
     "number|price|cost|amount|age|weight|height|score|length|size|distance|temperature|total|percentage"
 )
-_WHETHER: Final = re.compile(
+_WHETHER: Final = lazy(
     r"\W{0,9}(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)(?:n['’]t)?\b"
 )
-_ASKING: Final = re.compile(r"\b(?:who|whom|whose|when|where|why|how|what|which)(?:['’]s)?\b")
+_ASKING: Final = lazy(r"\b(?:who|whom|whose|when|where|why|how|what|which)(?:['’]s)?\b")
 _KINDS: Final[tuple[tuple[Kind, re.Pattern[str]], ...]] = tuple(
-    (kind, re.compile(pattern))  # type: ignore[misc]
+    (kind, lazy(pattern))  # type: ignore[misc]
     for kind, pattern in (
         (
             "who is",
@@ -67,7 +69,7 @@ def kind_of(question: str) -> Kind:
     return next((kind for kind, pattern in _KINDS if pattern.match(rest)), "what")
 
 
-_SEVERAL: Final = re.compile(
+_SEVERAL: Final = lazy(
     rf"\b{_WHAT}\s(?:(?:kinds?|types?|sorts?)\sof\s)?(?:[\w-]{{1,30}}\s)?(?!does\b|was\b|is\b"
     rf"|has\b)[\w-]{{2,30}}(?<![su'])s\b"
     rf"|\b{_WHAT}\s(?:all|are|were)\b|\ball\sthe\b|\bwhat\selse\b"

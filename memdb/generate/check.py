@@ -11,6 +11,7 @@ from memdb.activate.working_memory import Serialised
 from memdb.construct.support import Support
 from memdb.errors import TimeError
 from memdb.language.clock import anchor_day, parse_instant
+from memdb.language.patterns import lazy
 from memdb.language.sentences import Span, sentences
 from memdb.language.stems import stem
 from memdb.language.terms import STOP_WORDS, document_terms
@@ -18,13 +19,13 @@ from memdb.language.words import FUNCTION, REACTIONS
 from memdb.records import Citation, Evidence, Interval, Sentence, Trace, Triple
 
 NO_ANSWER: Final = "No information available."
-_LABEL: Final = re.compile(r"\b(?:MU|F)\d{1,6}\b")
+_LABEL: Final = lazy(r"\b(?:MU|F)\d{1,6}\b")
 # What says so at the start of an answer. What real answers begin with too ("Unknown Pleasures", "No answer
 # came") counts only where nothing else follows.
 _ENDS: Final = (
     r"(?=\W*\Z|\s(?:in|by|from|based|here|whether|who|what|when|where|why|how|to the (?:memory|question))\b)"
 )
-_NONE: Final = re.compile(
+_NONE: Final = lazy(
     r"\W*(?:(?:there (?:is|are|was) |i have |i find )?(?:no|insufficient|not enough) (?:relevant )?"
     rf"(?:information|info|mention|evidence|data|record|details?|memory)\b(?=\W*\Z|\s(?:is|was|are"
     rf"|available|found"

@@ -62,7 +62,9 @@ def rendered(utterance: Utterance, id: str, style: Style = "distill") -> str:
         head = f"{id} {quoted(message.speaker)}{clock and f', {clock}'}: {quoted(message.content)}"
         more = (("image", message.image_caption), ("location", message.location))
         # A small model copies best what comes after what it looks for: the id stands there too.
-        return head + "".join(f" [{name}: {quoted(said)}]" for name, said in more if quoted(said)) + f" [{id}]"
+        return (
+            head + "".join(f" [{name}: {quoted(said)}]" for name, said in more if quoted(said)) + f" [{id}]"
+        )
     fields = {
         "msg_id": id,
         "speaker": quoted(message.speaker),

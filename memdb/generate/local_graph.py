@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Final
@@ -10,10 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from memdb.language.patterns import lazy
 from memdb.records import LocalGraph, Triple
 
-_ARTICLE: Final = re.compile(r"(?:the|a|an) ")
-_BLANKS: Final = re.compile(r"\s+")
+_ARTICLE: Final = lazy(r"(?:the|a|an) ")
+_BLANKS: Final = lazy(r"\s+")
 
 
 def local_graph(triples: Iterable[Triple]) -> LocalGraph:

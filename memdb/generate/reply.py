@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from memdb.errors import ModelError
+from memdb.language.patterns import lazy
 from memdb.models.ports import Completion, valid_unicode
 
-_ANSWER: Final = re.compile(r'"answer"\s*:\s*"')
-_OPENING: Final = re.compile(r"\{")
-_OBJECT_BEGINS: Final = re.compile(r"\s*(?:```\w{0,12}\s*)?\{")
-_HEX: Final = re.compile(r"[0-9a-fA-F]{4}")
+_ANSWER: Final = lazy(r'"answer"\s*:\s*"')
+_OPENING: Final = lazy(r"\{")
+_OBJECT_BEGINS: Final = lazy(r"\s*(?:```\w{0,12}\s*)?\{")
+_HEX: Final = lazy(r"[0-9a-fA-F]{4}")
 _ESCAPES: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_UNSHOWN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNSHOWN: Final = lazy("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MOST_STARTS: Final = 64  # braces that are tried from the end
 
 

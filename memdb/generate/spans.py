@@ -13,17 +13,18 @@ from memdb.construct.temporal import times_of
 from memdb.errors import TimeError
 from memdb.generate.asked_for import Kind
 from memdb.language.clock import anchor_day, parse_instant
+from memdb.language.patterns import lazy
 from memdb.language.phrases import phrases
 from memdb.language.stems import stem
 from memdb.language.temporal import TimeExpression
 from memdb.language.terms import STOP_WORDS, document_terms
 from memdb.records import Evidence, Instant, Interval, Query
 
-_CALLED: Final = re.compile(
+_CALLED: Final = lazy(
     r"\b(?:called|named|names?\s(?:is|was|are)|nicknamed|titled)\s"
     r"((?:[\"“'‘]?[^\W\d_][\w'’.-]{0,40}[\"”'’]?\s?){1,8})"
 )
-_QUOTED: Final = re.compile(r"[\"“«]([^\"“”«»\n]{1,80})[\"”»]")
+_QUOTED: Final = lazy(r"[\"“«]([^\"“”«»\n]{1,80})[\"”»]")
 _NUMBER_WORDS: Final = (
     r"(?:\d(?:[\d.,:]{0,20}\d)?(?:\s?[ap]\.?m\b\.?)?|one|two|three|four|five|six|seven|eight|nine"
     r"|ten|eleven|twelve|thirteen"
@@ -37,12 +38,12 @@ _UNITLESS: Final = (
     "|this|last|next|per|it|i"
     "|he|she|we|they|if|when|because|about|ago|before|after"
 )
-_NUMBER: Final = re.compile(
+_NUMBER: Final = lazy(
     rf"(?:[$€£]\s?)?\b{_NUMBER_WORDS}(?![\w])(?:[%°]|\s(?:euros?|dollars?|pounds?|years?\sold)"
     rf"|[-\s](?!(?:{_UNITLESS})\b)[a-z]{{1,24}})?",
     re.IGNORECASE,
 )
-_SPAN_OF_TIME: Final = re.compile(
+_SPAN_OF_TIME: Final = lazy(
     rf"\b(?:(?:about|around|almost|nearly|over)\s)?(?:{_NUMBER_WORDS}|an?|a\sfew|many|every"
     rf"|once\san?|twice\san?)"
     r"(?:\sto\s\w{1,20})?[-\s](?:second|minute|hour|day|night|week|weekend|month|year|decade|monday"
@@ -51,7 +52,7 @@ _SPAN_OF_TIME: Final = re.compile(
     r"|\b(?:since|until)\s(?:\d{4}|(?-i:[A-Z])\w{1,20}(?:\s\d{4})?)",
     re.IGNORECASE,
 )
-_KIN: Final = re.compile(
+_KIN: Final = lazy(
     r"\b(my|our|his|her|their)\s((?:[a-z]{1,20}\s)?(?:mother|mum|mom|father|dad|sister|brother|wife"
     r"|husband|son|daughter"
     r"|aunt|uncle|cousin|grandmother|grandfather|grandma|grandpa|partner|girlfriend|boyfriend"
@@ -59,7 +60,7 @@ _KIN: Final = re.compile(
     r"|teacher|colleague|doctor|niece|nephew|parents|kids|children|team|coach))\b",
     re.IGNORECASE,
 )
-_PLACE: Final = re.compile(
+_PLACE: Final = lazy(
     r"\b(?:in|at|on|behind|under|underneath|near|inside|outside|beside|next\sto|above|over|between"
     r"|into|from|to|by)\s"
     r"(?:the|a|an|my|our|his|her|their|its|[A-Z])[\w'’]{0,30}(?:\s(?!(?:and|but|so|because|when"
@@ -67,21 +68,21 @@ _PLACE: Final = re.compile(
     r"|is|was|were|are|i|we|he|she|they|it|with|for|at|in|on|by)\b)[\w'’-]{1,30}){0,5}",
     re.IGNORECASE,
 )
-_REASON: Final = re.compile(
+_REASON: Final = lazy(
     r"\b(?:because(?:\sof)?|since(?!\s\d)|due\sto|thanks\sto|so\sthat)\s|\bin\sorder\sto\s", re.IGNORECASE
 )
-_CLAUSE: Final = re.compile(
+_CLAUSE: Final = lazy(
     r"[,;:—]\s|\s[–-]\s|\s(?:but|so|because|although|while|when)\s|\sand\s(?=(?:i|we|he|she|they|it"
     r"|then|now)\b)",
     re.IGNORECASE,
 )
-_YES: Final = re.compile(r"\W{0,9}(?:yes|yeah|yep|yup|sure|of course|definitely|absolutely)\b", re.IGNORECASE)
-_NO: Final = re.compile(
+_YES: Final = lazy(r"\W{0,9}(?:yes|yeah|yep|yup|sure|of course|definitely|absolutely)\b", re.IGNORECASE)
+_NO: Final = lazy(
     r"\W{0,9}(?:no|nope|nah|not really|not at all)\b(?!\s(?:wonder|problem|doubt))", re.IGNORECASE
 )
-_SINCE: Final = re.compile(r"since\s", re.IGNORECASE)
-_CAPTION: Final = re.compile(r"\[image: (?:(?:an?|the) (?:photo|picture|image|photograph) of )?([^\]]+)\]")
-_NOT: Final = re.compile(r"n['’]t\b|\bnot\b", re.IGNORECASE)
+_SINCE: Final = lazy(r"since\s", re.IGNORECASE)
+_CAPTION: Final = lazy(r"\[image: (?:(?:an?|the) (?:photo|picture|image|photograph) of )?([^\]]+)\]")
+_NOT: Final = lazy(r"n['’]t\b|\bnot\b", re.IGNORECASE)
 LEAST_SHARED: Final = 0.5  # of a yes-no question's words of content that a sentence says which settles it
 
 

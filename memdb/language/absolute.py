@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from memdb.language import calendar
 from memdb.language.datewords import ALL_MONTHS, FEASTS, MONTHS, SEASONS
+from memdb.language.patterns import lazy
 from memdb.language.tense import Tense, tense
 from memdb.language.words import word_set
 from memdb.records import Interval
@@ -45,24 +46,22 @@ _NO_CLOCK: Final = r"(?!\s?(?::\d|[ap]\.?m\b|o'clock|%))"
 
 # Months whose names are also ordinary words or first names: alone only after a preposition of time.
 _SHY: Final = word_set("may march mar mai mars marco april june august jan dec sep juan")
-_MONTH_CUE: Final = re.compile(
+_MONTH_CUE: Final = lazy(
     r"\b(?:in|during|since|by|until|till|through|throughout|around|from|between|of|early|late|mid|im|seit|en"
     r"|em)(?:\s|(?<=mid)-)(?:the\s)?(?:beginning\s|end\s|middle\s)?(?:of\s)?\Z"
 )
-_YEAR_CUE: Final = re.compile(
+_YEAR_CUE: Final = lazy(
     r"(?:\b(?:in|during|since|by|until|till|year|through|around|circa|from|to|between|and|early|late|mid|im"
     r"|en|nel|em|class of|back in|(?:end|start|beginning|middle|half|rest|most) of)\s|\bmid-|[(])\Z"
 )
-_COUNTED: Final = re.compile(
+_COUNTED: Final = lazy(
     r"\s?(?:[$€£%°]|(?:(?!(?:was|is|has|this|its|his|as|us|always|perhaps)\b)[a-z]{1,30}s|people|percent|usd"
     r"|eur|km|kg|mi|lb|feet|men|women|children|hp|mah|mb|gb|more|or|plus|extra|different|dollar|euro|square"
     r"|cubic|sq|hours?)\b)"
 )
-_SUBJECT_YEAR: Final = re.compile(
-    r"\s(?:was|has been|is going to be|will be|went|started|began|turned out)\b"
-)
-_ORDINAL: Final = re.compile(r"\d\s?(?:st|nd|rd|th)|\sof\s", _FLAGS)
-_NOUN_NEXT: Final = re.compile(r"\s[a-z]{3,}")
+_SUBJECT_YEAR: Final = lazy(r"\s(?:was|has been|is going to be|will be|went|started|began|turned out)\b")
+_ORDINAL: Final = lazy(r"\d\s?(?:st|nd|rd|th)|\sof\s", _FLAGS)
+_NOUN_NEXT: Final = lazy(r"\s[a-z]{3,}")
 
 
 def read_absolute(text: str, start: int, anchor: dt.date | None) -> Read | None:
@@ -236,7 +235,7 @@ def _cjk(found: Match, anchor: dt.date | None) -> Interval | None:
 
 
 def _forms(*rows: tuple[str, Builder]) -> tuple[tuple[re.Pattern[str], Builder], ...]:
-    return tuple((re.compile(pattern, _FLAGS), build) for pattern, build in rows)
+    return tuple((lazy(pattern, _FLAGS), build) for pattern, build in rows)
 
 
 _ONES: Final = "first second third fourth fifth sixth seventh eighth ninth".split()
@@ -249,7 +248,7 @@ _SPELLED_DAYS: Final = {
     "thirtieth": 30,
     "thirty-first": 31,
 }
-_SPELLED: Final = re.compile(rf"\b({'|'.join(_SPELLED_DAYS).replace('-', '[ -]')})\sof\s\Z")
+_SPELLED: Final = lazy(rf"\b({'|'.join(_SPELLED_DAYS).replace('-', '[ -]')})\sof\s\Z")
 
 _FREE: Final = r"(?<![\w$€£¥#.,/:+-])"  # not inside a price, a version, an address or a longer number
 _DAY: Final = rf"(?P<day>{_DAY_NO}){_NTH}"

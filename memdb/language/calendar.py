@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import calendar
 import datetime as dt
-import re
 from typing import Final
 
 from memdb.language.datewords import FEASTS, SEASONS
+from memdb.language.patterns import lazy
 from memdb.records import Granularity, Interval
 
-_ISO: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
+_ISO: Final = lazy(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _DAY: Final = dt.timedelta(days=1)
 _COARSENESS: Final[dict[Granularity, int]] = {"day": 0, "week": 1, "month": 2, "year": 3}
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from memdb.errors import TimeError
 from memdb.language.datewords import MONTHS
+from memdb.language.patterns import lazy
 from memdb.records import Instant, Moment
 
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
@@ -30,9 +31,9 @@ _DMY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?[ -](?P<month>[a-z]{3,9})\.?,?[ 
 _MDY: Final = r"(?P<month>[a-z]{3,9})\.?[ -](?P<day>\d{1,2})(?:st|nd|rd|th)?,?[ -](?P<year>\d{4})"
 _YMD: Final = r"(?P<year>\d{4})(?P<sep>[-/])(?P<month>\d{1,2})(?P=sep)(?P<day>\d{1,2})"
 
-_SERIAL: Final = re.compile(r"serial-(\d{1,19})", re.ASCII)
+_SERIAL: Final = lazy(r"serial-(\d{1,19})", re.ASCII)
 _FORMS: Final = tuple(
-    re.compile(form, re.ASCII | re.IGNORECASE)
+    lazy(form, re.ASCII | re.IGNORECASE)
     for form in (
         rf"{_YMD}(?:(?:T|\s)(?:\s?{_WEEKDAY}\s)?{_CLOCK})?",
         rf"{_YMD}\s?{_WEEKDAY}(?:\s{_CLOCK})?",

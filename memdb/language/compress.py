@@ -8,7 +8,6 @@ for sorting.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -16,11 +15,12 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from memdb.errors import InputError
+from memdb.language.patterns import lazy
 from memdb.language.sentences import WORD, Span, sentences
 from memdb.language.terms import STOP_WORDS, tokens
 
 STOP_WORD_COMPRESSOR: Final = "stopword-v1"  # the list and the rules: files hold vectors of what they leave
-_CLOSING: Final = re.compile(r"\s*[.,;:!?…)\]}”’。，！？、]")
+_CLOSING: Final = lazy(r"\s*[.,;:!?…)\]}”’。，！？、]")
 
 
 class Word(NamedTuple):

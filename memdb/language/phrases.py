@@ -5,11 +5,11 @@ Used for what a message is about and for what a question asks about, so that bot
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from memdb.language.datewords import ALL_MONTHS, FEASTS, WEEKDAYS
+from memdb.language.patterns import lazy
 from memdb.language.places import PLACES, is_place
 from memdb.language.sentences import WORD
 from memdb.language.verbs import BASES, FORMS, GERUNDS, THIRDS
@@ -45,8 +45,8 @@ _ASKING: Final = QUESTION_WORDS | _INVERTING
 _TITLES: Final = word_set("dr mr mrs ms st prof mt sen jr sr")
 _LY_NOUNS: Final = word_set("family assembly reply supply jelly butterfly belly ally rally monopoly lily fly")
 _NEVER_NAMES: Final = _CALENDAR | {"i", "ok", "okay"}
-_QUOTED: Final = re.compile(r"[\"“«]([^\"“”«»\n]{1,80})[\"”»]")
-_QUOTE_MARKS: Final = re.compile(r"[\"“«]")
+_QUOTED: Final = lazy(r"[\"“«]([^\"“”«»\n]{1,80})[\"”»]")
+_QUOTE_MARKS: Final = lazy(r"[\"“«]")
 _NOT_TOPIC: Final = STOP | VAGUE_ADJECTIVES | FOREIGN
 _NOUN_LEADS: Final = (DETERMINERS | PREPOSITIONS | VAGUE_ADJECTIVES) - word_set(
     "to really very super pretty quite so too more most less least"

@@ -24,6 +24,7 @@ from memdb.language.datewords import (
     SEASONS,
     WEEKDAYS,
 )
+from memdb.language.patterns import lazy
 from memdb.language.tense import tense
 from memdb.records import Interval
 
@@ -43,22 +44,20 @@ _SEASON: Final = rf"(?P<season>{'|'.join(SEASONS)})"
 _FEAST: Final = (
     "(?P<feast>" + "|".join(w.replace("s ", "['’]?s ") for w in sorted(FEASTS, key=len, reverse=True)) + ")"
 )
-_ABOUT: Final = re.compile(
+_ABOUT: Final = lazy(
     r"\b(?:about|around|roughly|approximately|approx|almost|nearly|over|more than|some|maybe|like)\s\Z",
     _FLAGS,
 )
-_SEEMING: Final = re.compile(r"\blike\s(?:it\swas\s)?(?:just\s|only\s)?\Z", _FLAGS)  # "feels like yesterday"
-_LASTING: Final = re.compile(r"\b(?:for|over)\s(?:the\s)?\Z", _FLAGS)
-_RECURRING: Final = re.compile(
+_SEEMING: Final = lazy(r"\blike\s(?:it\swas\s)?(?:just\s|only\s)?\Z", _FLAGS)  # "feels like yesterday"
+_LASTING: Final = lazy(r"\b(?:for|over)\s(?:the\s)?\Z", _FLAGS)
+_RECURRING: Final = lazy(
     r"\b(?:every|each|most|any|per|some|a|an|one|another|all|other|black|good|ash|palm|super|casual)[\s-]\Z",
     _FLAGS,
 )
-_CLAUSE_END: Final = re.compile(r"\s*(?:\Z|[^\w\s'’]|(?:and|but|so|when|because)\b)")
-_NAME_NEXT: Final = re.compile(
-    r"\s[A-Z][a-z]+|\s(?:school|schools|roast|league|paper|times|brunch club)\b|['’-]\w"
-)
-_MAIN: Final = re.compile(r"['’]s\b")
-_NTH_NEXT: Final = re.compile(
+_CLAUSE_END: Final = lazy(r"\s*(?:\Z|[^\w\s'’]|(?:and|but|so|when|because)\b)")
+_NAME_NEXT: Final = lazy(r"\s[A-Z][a-z]+|\s(?:school|schools|roast|league|paper|times|brunch club)\b|['’-]\w")
+_MAIN: Final = lazy(r"['’]s\b")
+_NTH_NEXT: Final = lazy(
     r"(?!\s?(?:-\s?)?(?:of|floor|grade|time|day|place|birthday|anniversary|attempt|try|century|street|avenue"
     r"|ave|st|one|edition|chapter|hole|level|row|page|step|option|point|item|\w*ing)\b)"
     r"(?:\s*\Z|\s*[^\w\s]|\s[a-z]{1,6}\b)"
@@ -67,7 +66,7 @@ _NTH_NEXT: Final = re.compile(
 
 def _rule(pattern: str, build: _Builder) -> Rule:
     """A rule that reads a pattern; a builder's None, and a day outside the calendar, read nothing."""
-    compiled = re.compile(pattern, _FLAGS)
+    compiled = lazy(pattern, _FLAGS)
 
     def read(text: str, start: int, anchor: dt.date | None) -> Read | None:
         found = compiled.match(text, start) if anchor is not None else None
@@ -352,32 +351,32 @@ def _foreign_near(text: str, start: int, anchor: dt.date | None) -> Read | None:
     return None
 
 
-_WEEKDAY_LEAD: Final = re.compile(rf"(?:on\s)?{_WEEKDAY}(?:,\s|\s)(?:the\s)?", _FLAGS)
-_BESIDE: Final = re.compile(
+_WEEKDAY_LEAD: Final = lazy(rf"(?:on\s)?{_WEEKDAY}(?:,\s|\s)(?:the\s)?", _FLAGS)
+_BESIDE: Final = lazy(
     rf"(?:the\s|last\s|{_NUMBER}\s)?(?:{_WEEKDAY}|{_UNIT})\s"
     r"(?P<way>before|after|following|preceding|prior to|of)\s(?:the\s)?",
     _FLAGS,
 )
-_NTH_WEEK: Final = re.compile(r"the\s(?P<which>first|second|third|fourth|last)\sweek\s(?:of|in)\s", _FLAGS)
-_NEAR_PERIOD: Final = re.compile(
+_NTH_WEEK: Final = lazy(r"the\s(?P<which>first|second|third|fourth|last)\sweek\s(?:of|in)\s", _FLAGS)
+_NEAR_PERIOD: Final = lazy(
     "(?:"
     + "|".join(re.escape(phrase) for phrase in sorted(NEAR_PERIODS, key=len, reverse=True))
     + ")"
     + EDGE,
     _FLAGS,
 )
-_FRENCH: Final = re.compile(
+_FRENCH: Final = lazy(
     r"\b(?:je|j['’]\w+|suis|nous|avons|était|est|sont|une|les|à|du|avec|ai|il|elle|le|la)\b", _FLAGS
 )
-_GERMAN: Final = re.compile(
+_GERMAN: Final = lazy(
     r"\b(?:ich|wir|ist|sind|war|habe|werde|der|die|das|und|nicht|gehe|zum|zur|mit|haben)\b", _FLAGS
 )
-_SPANISH: Final = re.compile(r"\b(?:yo|voy|es|el|la|los|una|con|tengo|iré|vamos|para|que|de|en|mi)\b", _FLAGS)
+_SPANISH: Final = lazy(r"\b(?:yo|voy|es|el|la|los|una|con|tengo|iré|vamos|para|que|de|en|mi)\b", _FLAGS)
 _SHARED_WORDS: Final = (
-    (re.compile(rf"hier{EDGE}"), _FRENCH, -1),
-    (re.compile(rf"Hier{EDGE}(?=[ ,](?:j|nous|on|il|elle|soir|matin))"), _FRENCH, -1),
-    (re.compile(rf"morgen{EDGE}(?<!heute morgen)(?<!gestern morgen)(?<!guten morgen)"), _GERMAN, 1),
-    (re.compile(rf"mañana{EDGE}(?<!la mañana)(?<!esta mañana)"), _SPANISH, 1),
+    (lazy(rf"hier{EDGE}"), _FRENCH, -1),
+    (lazy(rf"Hier{EDGE}(?=[ ,](?:j|nous|on|il|elle|soir|matin))"), _FRENCH, -1),
+    (lazy(rf"morgen{EDGE}(?<!heute morgen)(?<!gestern morgen)(?<!guten morgen)"), _GERMAN, 1),
+    (lazy(rf"mañana{EDGE}(?<!la mañana)(?<!esta mañana)"), _SPANISH, 1),
 )
 
 _STEPS: Final = r"(?P<step>this\spast|this\scoming|the\scoming|last|this|next|past|previous|coming|following)"

@@ -6,17 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from memdb.language.patterns import lazy
 from memdb.language.words import word_set
 
 # A word keeps its inner apostrophes, hyphens and points: "I'm", "LH-1172", "20.04", "D.C".
-WORD: Final = re.compile(r"[^\W_]+(?:['’.&/-][^\W_]+)*")
+WORD: Final = lazy(r"[^\W_]+(?:['’.&/-][^\W_]+)*")
 
-_END: Final = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*+(?=\s)|[。！？｡]++[」』”’]?")
-_FENCE: Final = re.compile(r"\s*(?:```|~~~)")
-_MARK: Final = re.compile(r"\s*(?:(?:[-*•+>]|#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+)*")
-_RULE: Final = re.compile(r"[\s|:=*_-]*")
-_LAST_WORD: Final = re.compile(r"[^\s(\"“]*\Z")
-_NEXT_WORD: Final = re.compile(r"\s*([^\W\d_]*)")
+_END: Final = lazy(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*+(?=\s)|[。！？｡]++[」』”’]?")
+_FENCE: Final = lazy(r"\s*(?:```|~~~)")
+_MARK: Final = lazy(r"\s*(?:(?:[-*•+>]|#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+)*")
+_RULE: Final = lazy(r"[\s|:=*_-]*")
+_LAST_WORD: Final = lazy(r"[^\s(\"“]*\Z")
+_NEXT_WORD: Final = lazy(r"\s*([^\W\d_]*)")
 _LOOKBACK: Final = 24
 
 _TITLES: Final = word_set("mr mrs ms dr prof st mt sen rep gov gen col capt lt sgt rev hon messrs")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from memdb.language.patterns import lazy
+
 # What a sentence may begin with before it says something, with the name of the one spoken to.
-_LEAD_IN: Final = re.compile(
+_LEAD_IN: Final = lazy(
     r"(?:(?:(?:oh|wow|hey|hi|hello|well|yeah|yes|yep|yup|nah|no|nope|ok|okay|sure|haha|lol|hmm|thanks"
     r"|thank you|aw+|omg|ah|absolutely|definitely|totally|exactly|right|great|cool|nice|awesome|congrats|true"
     r"|i see|congratulations|sorry|man|of course|by the way|btw|anyway|honestly|good morning|good evening"
@@ -16,18 +18,18 @@ _LEAD_IN: Final = re.compile(
 )
 _AUXILIARY: Final = "have|has|do|did|does|are|were|is|was|can|could|would|will"
 _WH_WORD: Final = "what|how|where|when|who|why|which|whose"
-_TAIL: Final = re.compile(
+_TAIL: Final = lazy(
     rf"(?:[,.…]|\s[-–—])\s+(?:and\s|but\s|so\s)?(?=(?:{_AUXILIARY}|{_WH_WORD}|any|what's|how's)\s(?:you|your"
     r"|we|it|they|he|she|i|about|the|that|there|is|are|do|did|have|kind|else)\b)",
     re.IGNORECASE,
 )
-_QUESTION: Final = re.compile(
+_QUESTION: Final = lazy(
     rf"(?:{_WH_WORD})(?:['’]s|\s(?:{_AUXILIARY}|should|about|kind|else|inspired|made|makes|happened"
     r"|brings))\b"
     rf"|(?:{_AUXILIARY})\s(?:you|he|she|they|it|we|i|your|there|any)\b",
     re.IGNORECASE,
 )
-_FILLER: Final = re.compile(
+_FILLER: Final = lazy(
     r"(?:(?:good (?:night|morning|evening|afternoon|day)|good ?bye|bye|hi|hello|hey|cheers)"
     r"(?:[, ]+\w+){0,2}\W*\Z"
     r"|(?:i'm |i am |so |really |just )*(?:glad|happy|sorry|great|good|nice|lovely|sad|delighted)"

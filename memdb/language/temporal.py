@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from memdb.language import calendar
 from memdb.language.absolute import Read, read_absolute
 from memdb.language.datewords import ALL_MONTHS, FEASTS, NEAR_DAYS_UNSPACED, SEASONS
+from memdb.language.patterns import lazy
 from memdb.language.relative import COUNTED_DIGITS, RELATIVE
 from memdb.language.words import word_set
 from memdb.records import Interval
@@ -30,7 +31,7 @@ class TimeExpression(NamedTuple):
 
 _FLAGS: Final = re.IGNORECASE
 _DAY: Final = dt.timedelta(days=1)
-_WORD: Final = re.compile(r"\d+|[^\W\d_]+")
+_WORD: Final = lazy(r"\d+|[^\W\d_]+")
 _ABSOLUTE_WORDS: Final = frozenset(
     list(ALL_MONTHS)
     + list(SEASONS)
@@ -44,13 +45,11 @@ _STRONG: Final = (
     _ABSOLUTE_WORDS | _RELATIVE_WORDS | word_set("ago day days weeks month months year years night")
 ) - _WEAK
 _THIS: Final = word_set("morning afternoon evening week weekend month year today")
-_RANGE: Final = re.compile(r"\s*(?:to|until|till|through|thru|-|–|—|bis|al|au|a|até)\s*(?:the\s)?", _FLAGS)
-_AND: Final = re.compile(r"\s*(?:and|und|et|y|e)\s*", _FLAGS)
-_BETWEEN: Final = re.compile(r"\b(?:between|zwischen|entre|tra|fra)\s(?:the\s)?\Z", _FLAGS)
-_OPEN: Final = re.compile(
-    r"\b(?:(since)|(until|till)|before|after|prior\sto|ahead\sof)\s(?:the\s)?\Z", _FLAGS
-)
-_UNSPACED: Final = re.compile("|".join(sorted(NEAR_DAYS_UNSPACED, key=len, reverse=True)))
+_RANGE: Final = lazy(r"\s*(?:to|until|till|through|thru|-|–|—|bis|al|au|a|até)\s*(?:the\s)?", _FLAGS)
+_AND: Final = lazy(r"\s*(?:and|und|et|y|e)\s*", _FLAGS)
+_BETWEEN: Final = lazy(r"\b(?:between|zwischen|entre|tra|fra)\s(?:the\s)?\Z", _FLAGS)
+_OPEN: Final = lazy(r"\b(?:(since)|(until|till)|before|after|prior\sto|ahead\sof)\s(?:the\s)?\Z", _FLAGS)
+_UNSPACED: Final = lazy("|".join(sorted(NEAR_DAYS_UNSPACED, key=len, reverse=True)))
 
 
 def expressions(text: str, anchor: dt.date | None) -> list[TimeExpression]:

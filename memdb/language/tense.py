@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, Literal
 
+from memdb.language.patterns import lazy
 from memdb.language.verbs import AUXILIARIES, BASES, PASTS, THIRDS
 
 Tense = Literal["past", "present", "future", "none"]
 
 _REACH_CHARS: Final = 160
-_BREAK: Final = re.compile(r"[.!?;\n。！？](?=\s|\Z)|\n")
-_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_BREAK: Final = lazy(r"[.!?;\n。！？](?=\s|\Z)|\n")
+_WORD: Final = lazy(r"[^\W_]+(?:['’][^\W_]+)*")
 # Future whatever else the clause says, and future only where nothing in the clause is past.
-_CERTAIN: Final = re.compile(
+_CERTAIN: Final = lazy(
     r"\b(?:will|won't|shall|gonna|going to|upcoming|looking forward|can't wait|about to|booked|scheduled"
     r"|remind)\b"
     r"|['’]ll\b"
 )
-_LIKELY: Final = re.compile(
+_LIKELY: Final = lazy(
     r"\b(?:let's|let us|shall we)\b|"
     r"\b(?:plan|plans|planning|hope|hoping|hopes|hopefully|want to|wants to|would like|due|next up"
     r"|intend|aim to|need to|needs to|have to|has to|must|deadline|(?:am|are|is)\s\w{2,12}ing)\b"
     r"|['’](?:m|re)\s\w{2,12}ing\b"
 )
-_DOING: Final = re.compile(r"\b(?:i|we|you|they)\s(?:\w+ly\s)?(\w+)")
-_NOW: Final = re.compile(r"['’](?:m|re)\b")
+_DOING: Final = lazy(r"\b(?:i|we|you|they)\s(?:\w+ly\s)?(\w+)")
+_NOW: Final = lazy(r"['’](?:m|re)\b")
 _PRESENT: Final = (AUXILIARIES | THIRDS | {"have", "need", "want"}) - {"was", "were", "had", "did"}
 _PAST: Final = PASTS | {"was", "were", "wasn't", "weren't", "had", "hadn't", "did", "didn't"}
 

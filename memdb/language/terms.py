@@ -8,10 +8,11 @@ question's run of two and more characters is looked up by its pairs alone.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Final
+
+from memdb.language.patterns import lazy
 
 MAX_TOKEN_CHARS: Final = 1_000  # FTS5 cuts longer ones at 32,768 bytes, inside a character if need be
 
@@ -46,7 +47,7 @@ STOP_WORDS: Final = frozenset(
     """.split()
 )
 
-_UNSPACED = re.compile("[" + "".join(f"{a}-{b}" for a, b in _UNSPACED_BLOCKS) + "]+")
+_UNSPACED = lazy("[" + "".join(f"{a}-{b}" for a, b in _UNSPACED_BLOCKS) + "]+")
 # Normalising sorts the marks on one letter, in quadratic time: no writing has more (UAX #15, Stream-Safe).
 _MARK_BLOCKS = "".join(
     [
@@ -54,8 +55,8 @@ _MARK_BLOCKS = "".join(
         "\u064b-\u065f\u1ab0-\u1ace\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f",
     ]
 )
-_MARKS = re.compile(f"([{_MARK_BLOCKS}]{{30}})[{_MARK_BLOCKS}]+")
-_ASCII_TOKEN = re.compile("[0-9a-z]+")
+_MARKS = lazy(f"([{_MARK_BLOCKS}]{{30}})[{_MARK_BLOCKS}]+")
+_ASCII_TOKEN = lazy("[0-9a-z]+")
 
 
 def fold(text: str) -> str:

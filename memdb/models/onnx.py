@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -11,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
+from memdb.models.counts import Encoded, Remembered, Tally
 from memdb.models.described import Described, DescribedReranker
+from memdb.models.graph_bytes import as_output
+from memdb.models.padding import padded
 from memdb.models.ports import (
     FIELDS,
     Field,
@@ -30,9 +34,23 @@ Pooling = Literal["mean", "cls"]
 
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # best first
 BATCH_TOKENS = 1024  # padded tokens of one run; 2048 is no faster and holds 80 MB more
+RUN_TOKENS = 12  # what a run costs besides, in tokens (measured)
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 SLICE_TEXTS = 2048  # texts tokenised at once
+QUESTIONS_REMEMBERED = 64  # vectors of the last questions that an encoder keeps
 CHARACTERS_PER_TOKEN = 64  # text beyond max_tokens times this is not tokenised
+
+
+def begin_loading() -> None:
+    """Import the runtime in a thread, so that whoever is about to need it can check files meanwhile."""
+    threading.Thread(target=_import_runtime, name="memdb-runtime").start()
+
+
+def _import_runtime() -> None:
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError:  # raised again where it is needed
+        return
 
 
 class Session:
@@ -103,8 +121,13 @@ class Runtime(Session):
         threads: int | None = None,
     ) -> None:
         _require_file(tokenizer_file, name)
-        super().__init__(model_file, name=name, inner=inner, providers=providers, threads=threads)
-        self.tokenizer = _tokenizer(tokenizer_file)
+        beside = _Beside(tokenizer_file)
+        beside.start()  # the runtime lets other threads work while it loads a graph
+        try:
+            super().__init__(model_file, name=name, inner=inner, providers=providers, threads=threads)
+        finally:
+            beside.join()
+        self.tokenizer = beside.tokenizer()
 
     def tokens(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
         """Token ids of each text, special tokens left out, of its beginning where it is very long."""
@@ -159,6 +182,7 @@ class OnnxEncoder(Described):
         self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
         self._runtime.tokenizer.enable_truncation(max_tokens)
         self._output = self._runtime.output("last_hidden_state")
+        self._tally, self._questions = Tally(), Remembered(QUESTIONS_REMEMBERED)
 
     @property
     def dimension(self) -> int:
@@ -170,14 +194,34 @@ class OnnxEncoder(Described):
         """See `Runtime`."""
         return self._runtime.provider
 
+    @property
+    def encoded(self) -> Encoded:
+        """What this encoder has done so far, in `encode`."""
+        return self._tally.counts
+
     def encode(self, texts: Sequence[str], *, kind: Kind = "document") -> NDArray[np.float32]:
-        """See `ports.Encoder`."""
+        """See `ports.Encoder`. What comes twice is encoded once; the last few questions are remembered."""
         require_texts(texts)
+        asked = list(dict.fromkeys(texts))
+        known = self._questions.find(asked) if kind == "query" else {}
+        new = [text for text in asked if text not in known]
+        vectors = self._encode(new, kind)
+        self._tally.add(texts=len(texts), remembered=len(known), repeated=len(texts) - len(asked))
+        if kind == "query":
+            self._questions.keep(zip(new, vectors, strict=True))
+        if len(new) == len(texts):
+            return vectors
+        found = known | dict(zip(new, vectors, strict=True))
+        return np.array([found[text] for text in texts], np.float32).reshape(len(texts), self._dimension)
+
+    def _encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         vectors = np.empty((len(texts), self._dimension), np.float32)
         for start in range(0, len(texts), SLICE_TEXTS):
             encodings = self._encodings(texts[start : start + SLICE_TEXTS], kind)
             for rows in batches([len(encoding) for encoding in encodings]):
                 hidden, mask = self._states([encodings[row].ids for row in rows])
+                tokens = int(mask.sum())
+                self._tally.add(runs=1, tokens=tokens, padding=mask.size - tokens)
                 vectors[np.add(rows, start)] = _unit(_pool(hidden, mask, self._pooling))
         return vectors
 
@@ -326,15 +370,6 @@ class OnnxReranker(DescribedReranker):
         return logits.reshape(-1)
 
 
-def padded(rows: Sequence[Sequence[int]], *, left: bool = False) -> NDArray[np.int64]:
-    """[len(rows), longest], the shorter filled up with zeros on the right, or on the left."""
-    table = np.zeros((len(rows), max(map(len, rows))), np.int64)
-    for number, row in enumerate(rows):
-        start = table.shape[1] - len(row) if left else 0
-        table[number, start : start + len(row)] = row
-    return table
-
-
 def _frame(tokenizer: Tokenizer, name: str) -> Frame:
     """Read from what the tokenizer makes of two texts of some letter."""
     encoding = tokenizer.encode("a", "a")
@@ -372,11 +407,15 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Row numbers, shortest texts first, in batches of at most BATCH_TOKENS padded tokens (or one text)."""
+    """Row numbers, shortest texts first, in batches of at most BATCH_TOKENS padded tokens (or one text). A
+    longer text begins a batch where to pad the others to it would cost more than a run does.
+    """
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[row] > BATCH_TOKENS:
-            yield batch
+        longer = lengths[row] - lengths[batch[-1]] if batch else 0
+        if (len(batch) + 1) * lengths[row] > BATCH_TOKENS or len(batch) * longer > RUN_TOKENS:
+            if batch:
+                yield batch
             batch = []
         batch.append(row)
     if batch:
@@ -386,6 +425,29 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 def _require_file(file: Path, name: str) -> None:
     if not file.is_file():
         raise ModelNotFound(f"the model {name} lacks its file {file}")
+
+
+class _Beside(threading.Thread):
+    """Loads a tokenizer. The standard library's executors would cost a tenth of that to import."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(name="memdb-tokenizer")
+        self._file = file
+        self._made: Tokenizer | None = None
+        self._failed: BaseException | None = None
+
+    def run(self) -> None:
+        """Load it; what goes wrong is raised by `tokenizer`."""
+        try:
+            self._made = _tokenizer(self._file)
+        except (ModelDamaged, ImportError) as error:
+            self._failed = error
+
+    def tokenizer(self) -> Tokenizer:
+        """What was loaded, after the end of the thread."""
+        if self._made is None:
+            raise self._failed or ModelDamaged(f"{self._file} gave no tokenizer")
+        return self._made
 
 
 def _tokenizer(file: Path) -> Tokenizer:
@@ -417,31 +479,12 @@ def _session(
     usable = [provider for provider in PROVIDERS if provider in available and provider in providers]
     model: str | bytes = str(file)
     if inner:
-        model = file.read_bytes() + b"".join(map(_as_output, inner))
+        model = file.read_bytes() + b"".join(map(as_output, inner))
         options.add_session_config_entry(WEIGHTS_FOLDER, str(file.parent))  # where a file beside it is
     try:
         return onnxruntime.InferenceSession(model, options, providers=usable)
     except _failures() as error:
         raise ModelDamaged(f"{file} is not a model the runtime can load: {error}") from error
-
-
-def _as_output(value: str) -> bytes:
-    """A ModelProto of nothing but the declaration of one output, float32 of any shape.
-
-    Protocol buffers merge: appended to a model's bytes it adds an output to the model's graph.
-    """
-    tensor = _message(1, bytes([8, 1]))  # ValueInfoProto.type: TypeProto.tensor_type: elem_type 1, FLOAT
-    output = _message(1, value.encode()) + _message(2, tensor)  # ValueInfoProto.name, type
-    return _message(7, _message(12, output))  # ModelProto.graph, GraphProto.output
-
-
-def _message(field: int, content: bytes) -> bytes:
-    """One length-delimited field of a protocol buffer."""
-    size, length = len(content), bytearray()
-    while size > 127:
-        length.append(size & 127 | 128)
-        size >>= 7
-    return bytes([field << 3 | 2, *length, size]) + content
 
 
 def _failures() -> tuple[type[Exception], ...]:

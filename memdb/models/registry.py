@@ -24,7 +24,7 @@ from memdb.models.card import (
     kind_of,
     read_card_of,
 )
-from memdb.models.onnx import PROVIDERS, OnnxEncoder, OnnxReranker
+from memdb.models.onnx import PROVIDERS, OnnxEncoder, OnnxReranker, begin_loading
 from memdb.models.ports import Backbone, Compressor, Encoder, GraphEncoder, Reranker
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -71,6 +71,7 @@ def load_encoder(spec: str | Path | None = None, *, threads: int | None = None) 
     InputError for a model of another kind.
     """
     folder = find(DEFAULT_ENCODER if spec is None else spec)
+    begin_loading()
     card = read_card_of(folder, EncoderCard)
     given: dict[str, Any] = {
         "name": card.name,

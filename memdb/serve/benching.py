@@ -16,6 +16,7 @@ from memdb.errors import InputError
 
 PACKAGE = Path(__file__).parents[1]
 PATH = click.Path(path_type=Path)
+SPEED = ("speed", "encode")  # benchmarks that measure time
 
 
 @click.command(short_help="Measure memdb on data of yours.")
@@ -31,6 +32,7 @@ PATH = click.Path(path_type=Path)
 @click.option("--ablate", is_flag=True, help="More columns: memdb with a part less in each.")
 @click.option("--depths", metavar="A,B", help="More columns: so many candidates reranked: 0,20,50,100.")
 @click.option("--sizes", metavar="A,B", help="Of a benchmark in several sizes, these alone: 6k,32k.")
+@click.option("--only", multiple=True, metavar="ROW", help="Of speed: this row of its table. Repeatable.")
 @click.option(
     "--haystack", type=int, metavar="N", help="Of longmemeval: ask among N sessions of other questions."
 )
@@ -47,17 +49,22 @@ PATH = click.Path(path_type=Path)
 def bench(name: str, data: Path | None, **options: Any) -> int:
     """Run the benchmark NAME on data of yours, and print its tables.
 
-    NAME is locomo, longmemeval, factconsolidation, beam, or talks, which comes with its data.
+    NAME is locomo, longmemeval, factconsolidation, beam, or talks, which comes with its data; speed or
+    encode, which need none.
     """
+    if name in SPEED:
+        return find_bench(kind="speed")(name, data, **options)
+    if options.pop("only"):
+        raise InputError("--only is for speed", hint="leave it out")
     return find_bench()(name, data, **options)
 
 
-def find_bench(package: Path = PACKAGE) -> Callable[..., int]:
-    """The function `bench` of the quality benchmarks. Raises `InputError` where they are not installed."""
-    if (package / "benchmarks" / "quality" / "run.py").is_file():
-        module = importlib.import_module("memdb.benchmarks.quality.run")
-    elif (package.parent / "benchmarks" / "quality" / "run.py").is_file():
-        module = _from_checkout(package.parent)
+def find_bench(package: Path = PACKAGE, kind: str = "quality") -> Callable[..., int]:
+    """The function `bench` of one kind of benchmarks. Raises `InputError` where they are not installed."""
+    if (package / "benchmarks" / kind / "run.py").is_file():
+        module = importlib.import_module(f"memdb.benchmarks.{kind}.run")
+    elif (package.parent / "benchmarks" / kind / "run.py").is_file():
+        module = _from_checkout(package.parent, kind)
     else:
         raise InputError(
             "the benchmarks are not installed", hint="install memdb-engine again, or use a checkout"
@@ -65,10 +72,10 @@ def find_bench(package: Path = PACKAGE) -> Callable[..., int]:
     return cast(Callable[..., int], module.bench)
 
 
-def _from_checkout(root: Path) -> ModuleType:
+def _from_checkout(root: Path, kind: str) -> ModuleType:
     """Import the top-level package `benchmarks` of this checkout, and no other of that name."""
     found = importlib.util.find_spec("benchmarks")
     if found is None or found.origin is None or Path(found.origin).resolve().parents[1] != root.resolve():
         sys.modules.pop("benchmarks", None)
         sys.path.insert(0, str(root))
-    return importlib.import_module("benchmarks.quality.run")
+    return importlib.import_module(f"benchmarks.{kind}.run")

@@ -12,9 +12,9 @@ import pytest
 
 from memdb.errors import ModelDamaged
 from memdb.models import attention as attention_module
-from memdb.models import onnx
 from memdb.models.attention import AttentionReader, attention_shares
 from memdb.models.card import AttentionShape, EncoderCard, read_card_of, sha256_of
+from memdb.models.graph_bytes import as_output
 from memdb.models.ports import AttentionScorer
 from memdb.models.registry import WEIGHTS, load_compressor, load_encoder
 from tests.models.conftest import CONFIG, WORDS
@@ -209,7 +209,7 @@ def test_weights_beside_the_graph_are_found(model: Any, folder: Path, tmp_path: 
 @pytest.mark.parametrize("name", ["q", "x" * 130, "é" * 9000])
 def test_an_output_is_declared_as_onnx_declares_it(name: str) -> None:
     library = pytest.importorskip("onnx", reason="onnx is not installed")
-    parsed = library.ModelProto.FromString(onnx._as_output(name))
+    parsed = library.ModelProto.FromString(as_output(name))
     expected = library.helper.make_empty_tensor_value_info(name)
     expected.type.tensor_type.elem_type = library.TensorProto.FLOAT
     assert parsed == library.ModelProto(graph=library.GraphProto(output=[expected]))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
 from memdb.models import onnx
 from memdb.models.onnx import Frame, OnnxReranker, Runtime
+from memdb.models.padding import padded
 
 CLS, SEP, UNK = 2, 3, 1  # of the tiny tokenizer; the word w0 is token 4
 
@@ -191,5 +192,5 @@ def test_a_frame_loses_no_token(parts: list[list[int]], numbers: tuple[int, int,
 
 
 def test_rows_are_filled_up_on_either_side() -> None:
-    assert onnx.padded([[1, 2], [], [3]]).tolist() == [[1, 2], [0, 0], [3, 0]]
-    assert onnx.padded([[1, 2], [], [3]], left=True).tolist() == [[1, 2], [0, 0], [0, 3]]
+    assert padded([[1, 2], [], [3]]).tolist() == [[1, 2], [0, 0], [3, 0]]
+    assert padded([[1, 2], [], [3]], left=True).tolist() == [[1, 2], [0, 0], [0, 3]]

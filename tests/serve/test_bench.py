@@ -133,3 +133,23 @@ def test_it_is_found_inside_an_installed_package(tmp_path, monkeypatch):
 def test_without_benchmarks(tmp_path):
     with pytest.raises(InputError, match="the benchmarks are not installed"):
         find_bench(tmp_path / "memdb")
+
+
+def test_speed_takes_rows_and_the_others_do_not(cli, monkeypatch):
+    seen = []
+
+    def found(kind="quality"):
+        return lambda name, data, **more: seen.append((kind, name, more.get("only"))) or 0
+
+    monkeypatch.setattr("memdb.serve.benching.find_bench", found)
+    assert cli("bench", "speed", "--only", "hybrid", "--only", "cold").exit_code == 0
+    assert cli("bench", "encode").exit_code == 0
+    assert cli("bench", "locomo").exit_code == 0
+    assert seen == [
+        ("speed", "speed", ("hybrid", "cold")),
+        ("speed", "encode", ()),
+        ("quality", "locomo", None),
+    ]
+    refused = cli("bench", "locomo", "--only", "cold")
+    assert refused.exit_code != 0
+    assert len(seen) == 3

@@ -40,7 +40,7 @@ def bindings(sql: str) -> dict[str, None] | tuple[None, ...]:
 
 def test_statements_are_found() -> None:
     assert len(statements()) > 40
-    assert statement("hybrid").startswith("--")
+    assert statement("hybrid").startswith("WITH")
 
 
 def test_both_ways_to_search_fill_the_same_places() -> None:

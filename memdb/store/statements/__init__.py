@@ -1,5 +1,6 @@
 """The SQL of memdb by name: each file holds statements headed by `-- name: …`.
 
+Comments that fill a line are left out: a connection keeps prepared statements of at most 16 KiB of text only.
 `{visible_scope}` stands for the one condition by which a scope row is seen, whatever is read. `{…}` of
 another name stands for what one of two files says under `-- fragment: …`: `*.native.fragments` for a
 connection on which memdb0 searches, the other one for vec0 and FTS5 alone. Both find the same.
@@ -12,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _HEAD = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _FRAGMENT = re.compile(r"^-- fragment: (\w+)$", re.MULTILINE)
 _PLACE = re.compile(r"\{([a-z]\w*)\}")
@@ -48,7 +50,8 @@ def statement(name: str, native: object = False) -> str:
 
 def _sections(head: re.Pattern[str], path: Path) -> list[tuple[str, str]]:
     parts = head.split(path.read_text(encoding="utf-8"))
-    return [(name, text.strip()) for name, text in zip(parts[1::2], parts[2::2], strict=True)]
+    named = zip(parts[1::2], parts[2::2], strict=True)
+    return [(name, _COMMENT.sub("", text).strip()) for name, text in named]
 
 
 def _filled(text: str, parts: dict[str, str]) -> str:
