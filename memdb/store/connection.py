@@ -406,8 +406,8 @@ def limit_cache(connection: apsw.Connection, kib: int) -> None:
 
 
 def map_file(connection: apsw.Connection) -> None:
-    """Read a large file through memory that the operating system shares, as far as SQLite maps it: a search of
-    a million vectors takes a third of the time. The file is never written through it. Where the disk fails
+    """Read a large file through memory that the operating system shares, as far as SQLite maps it: a search
+    of a million vectors takes a third of the time. The file is never written through it. Where the disk fails
     under a page, the process gets SIGBUS in place of an error: small files are not worth that.
     """
     connection.execute(f"PRAGMA mmap_size = {settings.MAPPED_BYTES}")
