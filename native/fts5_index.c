@@ -67,24 +67,22 @@ static int small_varint(const uint8_t *data, int *at, int size, int most, int *v
   return SQLITE_OK;
 }
 
-static int segment_decode(const uint8_t *data, int *at, int size, int version, Segment *segment) {
-  uint64_t ignored;
+static int segment_decode(const uint8_t *data, int *at, int size, Structure *structure, Segment *segment) {
+  uint64_t value;
   int rc = small_varint(data, at, size, 0xffff, &segment->id);
   if (rc == SQLITE_OK) rc = small_varint(data, at, size, INT32_MAX, &segment->first_leaf);
   if (rc == SQLITE_OK) rc = small_varint(data, at, size, INT32_MAX, &segment->last_leaf);
   if (rc == SQLITE_OK && segment->last_leaf < segment->first_leaf) rc = SQLITE_CORRUPT;
-  if (version == 1 || rc != SQLITE_OK) return rc;
-  for (int i = 0; i < 5 && rc == SQLITE_OK; i++) {
-    int n = varint(data, *at, size, &ignored);
-    if (i == 2) {
-      rc = small_varint(data, at, size, INT32_MAX, &segment->tombstone_pages);
-    } else if (n == 0) {
-      rc = SQLITE_CORRUPT;
-    } else {
-      *at += n;
-    }
+  if (structure->version == 1 || rc != SQLITE_OK) return rc;
+  /* First and last origin, pages of tombstones, tombstones, rows. */
+  for (int i = 0; i < 5; i++) {
+    int n = varint(data, *at, size, &value);
+    if (n == 0 || value > INT64_MAX || (i == 2 && value > INT32_MAX)) return SQLITE_CORRUPT;
+    if (i == 1 && (int64_t)value > structure->origin) structure->origin = (int64_t)value;
+    if (i == 2) segment->tombstone_pages = (int)value;
+    *at += n;
   }
-  return rc;
+  return SQLITE_OK;
 }
 
 /* The structure record. Levels come youngest first, the segments of each oldest first. */
@@ -109,7 +107,7 @@ int fts5_structure(const uint8_t *data, int size, Structure *structure) {
     if (rc == SQLITE_OK) rc = small_varint(data, &at, size, FTS5_MOST_SEGMENTS, &count);
     if (rc == SQLITE_OK && count > segments - structure->count) rc = SQLITE_CORRUPT;
     for (int i = count - 1; i >= 0 && rc == SQLITE_OK; i--) {
-      rc = segment_decode(data, &at, size, structure->version, &structure->segments[structure->count + i]);
+      rc = segment_decode(data, &at, size, structure, &structure->segments[structure->count + i]);
     }
     if (rc == SQLITE_OK) structure->count += count;
   }
@@ -192,6 +190,11 @@ int fts5_weights_init(Weights *weights, int columns) {
   return SQLITE_OK;
 }
 
+/* To be called when it is set what counts. */
+void fts5_weights_ready(Weights *weights) {
+  for (int i = 0; i < weights->columns; i++) weights->one[i] = weights->wanted[i] ? weights->weight[i] : 0.0;
+}
+
 void fts5_weights_clear(Weights *weights) {
   sqlite3_free(weights->key);
   sqlite3_free(weights->sum);
@@ -264,8 +267,7 @@ static int weigh_posting(Weights *weights, const Store *store, size_t i, int *nu
   return weigh(weights, store->bytes + list + n, size, number);
 }
 
-/* What the occurrences of a posting count together. */
-int fts5_weigh(Weights *weights, const Store *store, size_t i, double *sum) {
+int fts5_weigh_list(Weights *weights, const Store *store, size_t i, double *sum) {
   int number;
   int rc = weigh_posting(weights, store, i, &number);
   *sum = weights->sum[rc == SQLITE_OK ? number : 0];

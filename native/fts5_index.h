@@ -27,6 +27,7 @@ typedef struct Structure {
   int version;
   int count;
   Segment *segments;
+  int64_t origin; /* the last one: each flush has its own */
 } Structure;
 
 /*
@@ -52,6 +53,7 @@ typedef struct Weights {
   uint8_t wanted[FTS5_MOST_COLUMNS]; /* whether an occurrence there counts at all */
   uint64_t *key;
   double *sum;
+  double one[FTS5_MOST_COLUMNS]; /* what one occurrence in a column counts, 0 where it is not wanted */
   int count;
   uint16_t *place; /* a hash table of numbers */
 } Weights;
@@ -87,7 +89,7 @@ int fts5_structure(const uint8_t *data, int size, Structure *structure);
 int fts5_next_leaf(Leaves *leaves);
 int fts5_find_term(const Leaves *leaves, const uint8_t *term, int term_size, int *at, int *end);
 int fts5_postings(Leaves *leaves, int at, int end, int columns, const RowSet *deleted, Store *store, Postings *postings);
-int fts5_weigh(Weights *weights, const Store *store, size_t i, double *sum);
+int fts5_weigh_list(Weights *weights, const Store *store, size_t i, double *sum);
 int fts5_weigh_all(Weights *weights, int keep_empty, Store *store, Postings *postings);
 void fts5_store_clear(Store *store);
 int fts5_tombstones(const uint8_t *data, int size, int first, int64_t **rows, size_t *count, size_t *room);
@@ -96,7 +98,28 @@ int fts5_newer_first(Store *store, Postings *newer, const Postings *older);
 int fts5_document_size(const uint8_t *data, int size, int columns, uint32_t *tokens);
 
 int fts5_weights_init(Weights *weights, int columns);
+void fts5_weights_ready(Weights *weights);
 void fts5_weights_clear(Weights *weights);
+
+/*
+** What the occurrences of a posting count together. Most have one: their lists are an offset, or 1, a column and an
+** offset, of one byte each, behind the size, doubled. A store ends in zeros: nothing is read behind it.
+*/
+static inline int fts5_weigh(Weights *weights, const Store *store, size_t i, double *sum) {
+  uint32_t list = store->list[i];
+  if (!(list & FTS5_WEIGHED)) {
+    const uint8_t *p = store->bytes + list;
+    if (p[0] == 2 && (uint8_t)(p[1] - 2) < 126) {
+      *sum = weights->one[0];
+      return SQLITE_OK;
+    }
+    if (p[0] == 6 && p[1] == 1 && p[2] < weights->columns && (uint8_t)(p[3] - 2) < 126) {
+      *sum = weights->one[p[2]];
+      return SQLITE_OK;
+    }
+  }
+  return fts5_weigh_list(weights, store, i, sum);
+}
 
 static inline int fts5_has(const RowSet *set, int64_t row) {
   uint64_t at = (uint64_t)row - (uint64_t)set->base;

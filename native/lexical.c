@@ -36,14 +36,17 @@
 SQLITE_EXTENSION_INIT3
 #endif
 
-#define BLOCK_ROWS 8192
+#define BLOCK_ROWS 8000
+#define BLOCK_WORDS (BLOCK_ROWS / 64)
+#define LENGTH_ROWS 2000 /* of a record of X_length; divides BLOCK_ROWS */
+#define LEAST_TABLED 32  /* candidates of a block from which on records of X_length are read */
 #define FIRST_PORTION 256
 #define PORTION_GROWTH 8
 #define MOST_PORTION (1 << 20)
 #define KEPT_INDEXES 8   /* tables whose statements a connection keeps */
 #define MOST_SPARE (1 << 20) /* postings whose memory is kept between queries */
-#define TABLED_LENGTHS 2048
-#define UNKNOWN_LENGTH UINT32_MAX
+#define FEW_TOKENS 2048
+#define MANY_TOKENS 65535 /* a length that X_length does not tell */
 #define LEAST_SCANNED 512 /* postings of a block from which on its lengths are read in a row */
 
 static const char schema[] =
@@ -53,7 +56,7 @@ enum { COLUMN_ID, COLUMN_SCORE, COLUMN_INDEX, COLUMN_TERMS, COLUMN_WEIGHTS, COLU
 /* What is asked of an FTS5 table and its shadow tables. */
 enum {
   ASK_SCHEMA, ASK_COLUMNS, ASK_PROBE, ASK_VERSION, ASK_STRUCTURE, ASK_TOMBSTONES, ASK_PAGE, ASK_LEAVES, ASK_LENGTH,
-  ASK_LENGTHS, ASKS
+  ASK_LENGTHS, ASK_STAMP, ASK_TABLED, ASKS
 };
 static const char *const questions[ASKS] = {
     "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = '%q' COLLATE nocase",
@@ -66,6 +69,8 @@ static const char *const questions[ASKS] = {
     "SELECT id, block FROM main.\"%w_data\" WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     "SELECT sz FROM main.\"%w_docsize\" WHERE id = ?1",
     "SELECT id, sz FROM main.\"%w_docsize\" WHERE id BETWEEN ?1 AND ?2",
+    "SELECT lengths FROM main.\"%w_length\" WHERE block = -1",
+    "SELECT block, lengths FROM main.\"%w_length\" WHERE block BETWEEN ?1 AND ?2",
 };
 
 typedef struct Index Index;
@@ -111,7 +116,8 @@ typedef struct Query {
   Store store;
   sqlite3_int64 rows, tokens;
   double mean_length;
-  double length_part[TABLED_LENGTHS]; /* k1 * (1 - b + b * D / mean) */
+  bool tabled; /* X_length tells the lengths */
+  double length_part[FEW_TOKENS]; /* k1 * (1 - b + b * D / mean) */
   Structure structure;
   RowSet *deleted; /* for each segment */
 } Query;
@@ -123,9 +129,10 @@ typedef struct Cursor {
   int portion, room, count, at;
   bool begun, exhausted;
   Hit last; /* the last hit of the portions before */
-  uint32_t *length;
+  uint16_t *length; /* of the rows of a block, as X_length has them */
+  bool measured;    /* whether that is so; else each is sought */
   double *score;
-  uint8_t *candidate;
+  uint64_t candidate[BLOCK_WORDS]; /* a bit for each row of a block */
   sqlite3_stmt *own; /* FTS5's own query, where it answers */
   bool eof;
 } Cursor;
@@ -271,6 +278,30 @@ static int run_probe(Module *module, Query *query) {
   if (answer == SQLITE_OK && query->rows < 1) return FTS5_NOT_READ;
   query->mean_length = (double)query->tokens / (double)query->rows;
   return answer;
+}
+
+static int64_t get64(const uint8_t *data) {
+  uint64_t value = 0;
+  for (int i = 7; i >= 0; i--) value = value << 8 | data[i];
+  return (int64_t)value;
+}
+
+/*
+** Whether X_length is there and tells of the rows as they are now. Its stamp has the rows and tokens it knows of, and
+** the origin of the last row: what was written since is in a segment of a later origin, or changes the numbers.
+*/
+static bool lengths_are_tabled(Module *module, Query *query) {
+  sqlite3_stmt *statement;
+  bool fresh = false;
+  if (query->structure.version != 2 || ask(module, query->index, ASK_STAMP, &statement) != SQLITE_OK) return false;
+  if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_BLOB &&
+      sqlite3_column_bytes(statement, 0) == 24) {
+    const uint8_t *stamp = sqlite3_column_blob(statement, 0);
+    fresh = get64(stamp) >= query->structure.origin && get64(stamp + 8) == query->rows &&
+            get64(stamp + 16) == query->tokens;
+  }
+  sqlite3_reset(statement);
+  return fresh;
 }
 
 /* ------------------------------------------------------------------ Reading the postings ------------------------- */
@@ -447,7 +478,8 @@ static void sift_down(Hit *heap, int count, int at) {
 }
 
 /* Keep a row in the portion if it comes after the portions before and there are not enough better ones. */
-static int offer(Cursor *cursor, double score, int64_t id) {
+static inline int offer(Cursor *cursor, double score, int64_t id) {
+  if (cursor->count == cursor->portion && score < cursor->hits[0].score) return SQLITE_OK;
   Hit hit = {score, id};
   if (cursor->begun && !is_worse(&hit, &cursor->last)) return SQLITE_OK;
   if (cursor->count == cursor->portion) {
@@ -492,12 +524,16 @@ static int decode_length(const Query *query, sqlite3_stmt *statement, int column
   return fts5_document_size(data, sqlite3_column_bytes(statement, column), query->weights.columns, length);
 }
 
-/* The length of one row. */
-static int read_length(Cursor *cursor, int64_t id, uint32_t *length) {
+/* The length of one row of a block. */
+static int read_length(Cursor *cursor, int64_t start, uint32_t slot, uint32_t *length) {
   sqlite3_stmt *statement;
+  if (cursor->measured && cursor->length[slot] && cursor->length[slot] != MANY_TOKENS) {
+    *length = cursor->length[slot] - 1u;
+    return SQLITE_OK;
+  }
   int rc = ask(module_of(cursor), cursor->query.index, ASK_LENGTH, &statement);
   if (rc != SQLITE_OK) return rc;
-  sqlite3_bind_int64(statement, 1, id);
+  sqlite3_bind_int64(statement, 1, start + slot);
   rc = sqlite3_step(statement);
   if (rc == SQLITE_ROW) {
     rc = decode_length(&cursor->query, statement, 0, length);
@@ -517,8 +553,30 @@ static int read_lengths(Cursor *cursor, int64_t start) {
   sqlite3_bind_int64(statement, 2, start + BLOCK_ROWS - 1);
   while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
     uint64_t at = (uint64_t)sqlite3_column_int64(statement, 0) - (uint64_t)start;
-    rc = at < BLOCK_ROWS ? decode_length(&cursor->query, statement, 1, &cursor->length[at]) : SQLITE_CORRUPT;
+    uint32_t length;
+    rc = at < BLOCK_ROWS ? decode_length(&cursor->query, statement, 1, &length) : SQLITE_CORRUPT;
     if (rc != SQLITE_OK) break;
+    cursor->length[at] = (uint16_t)(length < MANY_TOKENS - 1 ? length + 1 : MANY_TOKENS);
+  }
+  sqlite3_reset(statement);
+  return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* The lengths of the rows of a block as X_length has them: 16 bits each, 0 for no row, 65535 for too many tokens. */
+static int read_tabled(Cursor *cursor, int64_t start) {
+  sqlite3_stmt *statement;
+  int rc = ask(module_of(cursor), cursor->query.index, ASK_TABLED, &statement);
+  if (rc != SQLITE_OK) return rc;
+  sqlite3_bind_int64(statement, 1, start / LENGTH_ROWS);
+  sqlite3_bind_int64(statement, 2, start / LENGTH_ROWS + BLOCK_ROWS / LENGTH_ROWS - 1);
+  while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
+    uint64_t at = (uint64_t)(sqlite3_column_int64(statement, 0) - start / LENGTH_ROWS) * LENGTH_ROWS;
+    const uint8_t *data = sqlite3_column_blob(statement, 1);
+    if (at >= BLOCK_ROWS || data == NULL || sqlite3_column_bytes(statement, 1) != 2 * LENGTH_ROWS) continue;
+    memcpy(cursor->length + at, data, 2 * LENGTH_ROWS);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    for (int i = 0; i < LENGTH_ROWS; i++) cursor->length[at + i] = (uint16_t)(data[2 * i] | data[2 * i + 1] << 8);
+#endif
   }
   sqlite3_reset(statement);
   return rc == SQLITE_DONE ? SQLITE_OK : rc;
@@ -561,6 +619,10 @@ static size_t mark_block(const Store *store, Postings *postings, int64_t start) 
   return low - postings->at;
 }
 
+static inline bool is_candidate(const Cursor *cursor, uint32_t slot) {
+  return cursor->candidate[slot >> 6] >> (slot & 63) & 1;
+}
+
 /*
 ** Add the postings of one term to the scores of the candidates in a block: what they add at most (`bound`), as if rows
 ** had no length, or what they add. The expressions are those of fts5_aux.c, so that the numbers are.
@@ -568,19 +630,20 @@ static size_t mark_block(const Store *store, Postings *postings, int64_t start) 
 static int add_postings(Cursor *cursor, const Term *term, const Postings *postings, int64_t start, bool bound) {
   Query *query = &cursor->query;
   const Store *store = &query->store;
-  const double k1 = 1.2;
+  const double k1 = 1.2, idf = term->idf;
   const uint32_t shift = (uint32_t)((uint64_t)start - (uint64_t)postings->base);
   for (size_t i = postings->at; i < postings->end; i++) {
     uint32_t slot = store->offset[i] - shift;
-    if (!cursor->candidate[slot]) continue;
+    if (!is_candidate(cursor, slot)) continue;
     double f, part = query->length_part[0];
     int rc = fts5_weigh(&query->weights, store, i, &f);
-    if (rc != SQLITE_OK) return rc;
-    if (!bound) {
-      uint32_t length = cursor->length[slot];
-      part = length < TABLED_LENGTHS ? query->length_part[length] : length_part(query, length);
+    if (rc == SQLITE_OK && !bound) {
+      uint32_t length;
+      rc = read_length(cursor, start, slot, &length);
+      part = length < FEW_TOKENS ? query->length_part[length] : length_part(query, length);
     }
-    cursor->score[slot] += term->idf * ((f * (k1 + 1.0)) / (f + part));
+    if (rc != SQLITE_OK) return rc;
+    cursor->score[slot] += idf * ((f * (k1 + 1.0)) / (f + part));
   }
   return SQLITE_OK;
 }
@@ -597,41 +660,29 @@ static int add_all(Cursor *cursor, int64_t start, bool bound) {
   return rc;
 }
 
-/* The first candidate from `slot` on, or BLOCK_ROWS. */
-static int next_candidate(const Cursor *cursor, int slot) {
-  for (; slot < BLOCK_ROWS; slot++) {
-    uint64_t eight;
-    if (cursor->candidate[slot]) return slot;
-    while (slot % 8 == 0 && slot < BLOCK_ROWS) {
-      memcpy(&eight, cursor->candidate + slot, 8);
-      if (eight) break;
-      slot += 8;
-    }
-    if (slot < BLOCK_ROWS && cursor->candidate[slot]) return slot;
-  }
-  return BLOCK_ROWS;
+static int lowest_bit(uint64_t word) {
+#if defined(__GNUC__)
+  return __builtin_ctzll(word);
+#else
+  int n = 0;
+  for (; !(word & 1); word >>= 1) n++;
+  return n;
+#endif
 }
 
 /* Keep the candidates that may come before the worst row kept; the number of them. */
 static size_t sift_candidates(Cursor *cursor) {
   size_t count = 0;
   double least = cursor->count == cursor->portion ? cursor->hits[0].score * (1 - 1e-9) : -1.0;
-  for (int slot = next_candidate(cursor, 0); slot < BLOCK_ROWS; slot = next_candidate(cursor, slot + 1)) {
-    if (cursor->score[slot] < least) cursor->candidate[slot] = 0;
-    count += cursor->candidate[slot];
-    cursor->score[slot] = 0.0;
+  for (int i = 0; i < BLOCK_WORDS; i++) {
+    for (uint64_t word = cursor->candidate[i]; word; word &= word - 1) {
+      int slot = 64 * i + lowest_bit(word);
+      if (cursor->score[slot] < least) cursor->candidate[i] ^= word & -word;
+      count += cursor->score[slot] >= least;
+      cursor->score[slot] = 0.0;
+    }
   }
   return count;
-}
-
-/* Read the lengths of the candidates. */
-static int measure(Cursor *cursor, int64_t start, size_t count) {
-  if (count >= LEAST_SCANNED) return read_lengths(cursor, start);
-  for (int slot = next_candidate(cursor, 0); slot < BLOCK_ROWS; slot = next_candidate(cursor, slot + 1)) {
-    int rc = read_length(cursor, start + slot, &cursor->length[slot]);
-    if (rc != SQLITE_OK) return rc;
-  }
-  return SQLITE_OK;
 }
 
 /*
@@ -657,19 +708,45 @@ static void choose_essential(Cursor *cursor) {
 
 /* Offer the rows of the block in their order, and make the block ready for another one. */
 static int collect(Cursor *cursor, int64_t start) {
-  for (int slot = next_candidate(cursor, 0); slot < BLOCK_ROWS; slot = next_candidate(cursor, slot + 1)) {
-    int rc = offer(cursor, cursor->score[slot], start + slot);
-    if (rc != SQLITE_OK) return rc;
-    cursor->candidate[slot] = 0;
-    cursor->score[slot] = 0.0;
+  int rc = SQLITE_OK;
+  for (int i = 0; i < BLOCK_WORDS; i++) {
+    for (uint64_t word = cursor->candidate[i]; word && rc == SQLITE_OK; word &= word - 1) {
+      int slot = 64 * i + lowest_bit(word);
+      rc = offer(cursor, cursor->score[slot], start + slot);
+      cursor->score[slot] = 0.0;
+    }
+    cursor->candidate[i] = 0;
   }
-  return SQLITE_OK;
+  return rc;
 }
 
 static void mark_candidates(Cursor *cursor, const Postings *postings, int64_t start) {
   const uint32_t shift = (uint32_t)((uint64_t)start - (uint64_t)postings->base);
   const uint32_t *offset = cursor->query.store.offset;
-  for (size_t i = postings->at; i < postings->end; i++) cursor->candidate[offset[i] - shift] = 1;
+  for (size_t i = postings->at; i < postings->end; i++) {
+    uint32_t slot = offset[i] - shift;
+    cursor->candidate[slot >> 6] |= (uint64_t)1 << (slot & 63);
+  }
+}
+
+/*
+** Score the candidates of a block and offer them. Where lengths are not at hand, only those are measured that would come
+** into the portion if they had no length.
+*/
+static int score_candidates(Cursor *cursor, int64_t start, size_t count) {
+  int rc = SQLITE_OK;
+  bool tabled = cursor->query.tabled;
+  if (!tabled) {
+    rc = add_all(cursor, start, true);
+    if (rc == SQLITE_OK) count = sift_candidates(cursor);
+  }
+  cursor->measured = count >= (tabled ? LEAST_TABLED : LEAST_SCANNED);
+  if (rc == SQLITE_OK && cursor->measured) {
+    memset(cursor->length, 0, BLOCK_ROWS * sizeof *cursor->length);
+    rc = tabled ? read_tabled(cursor, start) : read_lengths(cursor, start);
+  }
+  if (rc == SQLITE_OK) rc = add_all(cursor, start, false);
+  return rc == SQLITE_OK ? collect(cursor, start) : rc;
 }
 
 static int score_block(Cursor *cursor, int64_t start) {
@@ -686,17 +763,12 @@ static int score_block(Cursor *cursor, int64_t start) {
       mark_candidates(cursor, &term->postings[j], start);
     }
   }
-  if (count) {
-    rc = add_all(cursor, start, true);
-    if (rc == SQLITE_OK) count = sift_candidates(cursor);
-    if (rc == SQLITE_OK) rc = measure(cursor, start, count);
-    if (rc == SQLITE_OK) rc = add_all(cursor, start, false);
-  }
+  if (count) rc = score_candidates(cursor, start, count);
   for (int i = 0; i < query->count; i++) {
     Term *term = &query->terms[i];
     for (int j = 0; j < term->count; j++) term->postings[j].at = term->postings[j].end;
   }
-  return rc == SQLITE_OK && count ? collect(cursor, start) : rc;
+  return rc;
 }
 
 /* Score all rows for the next portion. */
@@ -706,7 +778,7 @@ static int fill_portion(Cursor *cursor) {
   int rc = SQLITE_OK;
   cursor->count = cursor->at = 0;
   memset(cursor->score, 0, BLOCK_ROWS * sizeof *cursor->score);
-  memset(cursor->candidate, 0, BLOCK_ROWS);
+  memset(cursor->candidate, 0, sizeof cursor->candidate);
   for (int i = 0; i < query->count; i++) {
     for (int j = 0; j < query->terms[i].count; j++) {
       query->terms[i].postings[j].at = query->terms[i].postings[j].first;
@@ -859,10 +931,12 @@ static int prepare_query(Cursor *cursor, sqlite3_value *weights, sqlite3_value *
   rc = fts5_weights_init(&query->weights, sqlite3_column_count(statement));
   if (rc == SQLITE_OK) rc = read_weights(module, query, weights);
   if (rc == SQLITE_OK) rc = read_columns(module, query, statement, columns);
+  fts5_weights_ready(&query->weights);
   query->prefix = wanted_prefix(&query->weights);
   if (rc == SQLITE_OK) rc = run_probe(module, query);
   if (rc == SQLITE_OK) rc = read_structure(module, query);
-  for (int i = 0; i < TABLED_LENGTHS; i++) query->length_part[i] = length_part(query, (uint32_t)i);
+  if (rc == SQLITE_OK) query->tabled = lengths_are_tabled(module, query);
+  for (int i = 0; i < FEW_TOKENS; i++) query->length_part[i] = length_part(query, (uint32_t)i);
   return rc;
 }
 
@@ -878,8 +952,7 @@ static int answer(Cursor *cursor, sqlite3_value *weights, sqlite3_value *columns
   if (rc != SQLITE_OK) return rc;
   if (cursor->score == NULL) cursor->score = sqlite3_malloc64(BLOCK_ROWS * sizeof *cursor->score);
   if (cursor->length == NULL) cursor->length = sqlite3_malloc64(BLOCK_ROWS * sizeof *cursor->length);
-  if (cursor->candidate == NULL) cursor->candidate = sqlite3_malloc64(BLOCK_ROWS);
-  if (cursor->score == NULL || cursor->length == NULL || cursor->candidate == NULL) return SQLITE_NOMEM;
+  if (cursor->score == NULL || cursor->length == NULL) return SQLITE_NOMEM;
   cursor->portion = FIRST_PORTION;
   return fill_portion(cursor);
 }
@@ -1026,7 +1099,6 @@ static int cursor_close(sqlite3_vtab_cursor *base) {
   sqlite3_free(cursor->hits);
   sqlite3_free(cursor->length);
   sqlite3_free(cursor->score);
-  sqlite3_free(cursor->candidate);
   sqlite3_free(cursor);
   return SQLITE_OK;
 }
