@@ -10,15 +10,14 @@ from typing import NamedTuple, TypeAlias
 import apsw
 import pytest
 
-import memdb
 from memdb.activate.retrieve import match_expression
+from memdb.store.extensions import load_native, native
 
 Found: TypeAlias = list[tuple[int, float]]
 
 TOKENIZE = "tokenize = \"porter unicode61 remove_diacritics 2 categories 'L* M* N* Co'\""
 COLUMNS = ("own", "question", "prompt", "context", "after")
 AS_OURS = f"{', '.join(COLUMNS)}, content = '', contentless_delete = 1, {TOKENIZE}"
-LIBRARY = Path(memdb.__file__).with_name("memdb0.so")
 
 
 class Asked(NamedTuple):
@@ -31,12 +30,9 @@ class Asked(NamedTuple):
 
 def connect(path: str | Path = ":memory:") -> apsw.Connection:
     """A connection with memdb0; the test is skipped if it is not built."""
-    if not LIBRARY.is_file():
-        pytest.skip("memdb0 is not built")
     connection = apsw.Connection(str(path))
-    connection.enable_load_extension(True)
-    connection.load_extension(str(LIBRARY), "sqlite3_memdb0_init")
-    connection.enable_load_extension(False)
+    if not load_native(connection):
+        pytest.skip(str(native(connection)))
     return connection
 
 
