@@ -39,6 +39,7 @@ SQLITE_EXTENSION_INIT3
 #define BLOCK_ROWS 8000
 #define BLOCK_WORDS (BLOCK_ROWS / 64)
 #define LENGTH_ROWS 2000 /* of a record of X_length; divides BLOCK_ROWS */
+#define LENGTH_HEAD 16   /* bytes before the lengths in such a record: its rows and tokens */
 #define LEAST_TABLED 32  /* candidates of a block from which on records of X_length are read */
 #define FIRST_PORTION 256
 #define PORTION_GROWTH 8
@@ -452,6 +453,7 @@ static int read_term(Module *module, Query *query, Term *term) {
     if (query->structure.version == 1) drop_empty(&query->store, &term->postings[i]);
     hits += (sqlite3_int64)(term->postings[i].past - term->postings[i].first);
   }
+  if (hits > query->rows || (hits && query->tokens < 1)) return FTS5_NOT_READ; /* numbers that cannot be */
   /* As in fts5_aux.c. */
   term->idf = log(((double)(query->rows - hits) + 0.5) / ((double)hits + 0.5));
   if (term->idf <= 0.0) term->idf = 1e-6;
@@ -572,7 +574,8 @@ static int read_tabled(Cursor *cursor, int64_t start) {
   while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
     uint64_t at = (uint64_t)(sqlite3_column_int64(statement, 0) - start / LENGTH_ROWS) * LENGTH_ROWS;
     const uint8_t *data = sqlite3_column_blob(statement, 1);
-    if (at >= BLOCK_ROWS || data == NULL || sqlite3_column_bytes(statement, 1) != 2 * LENGTH_ROWS) continue;
+    if (at >= BLOCK_ROWS || data == NULL || sqlite3_column_bytes(statement, 1) != LENGTH_HEAD + 2 * LENGTH_ROWS) continue;
+    data += LENGTH_HEAD;
     memcpy(cursor->length + at, data, 2 * LENGTH_ROWS);
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     for (int i = 0; i < LENGTH_ROWS; i++) cursor->length[at + i] = (uint16_t)(data[2 * i] | data[2 * i + 1] << 8);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -31,9 +32,15 @@ class Asked(NamedTuple):
 def connect(path: str | Path = ":memory:") -> apsw.Connection:
     """A connection with memdb0; the test is skipped if it is not built."""
     connection = apsw.Connection(str(path))
-    if not load_native(connection):
-        pytest.skip(str(native(connection)))
+    load_native(connection)
+    require_native(connection)
     return connection
+
+
+def require_native(connection: apsw.Connection) -> None:
+    """Skip the test if memdb0 does not search on this connection."""
+    if not native(connection):
+        pytest.skip(str(native(connection)))
 
 
 def make(connection: apsw.Connection, definition: str = AS_OURS, name: str = "t") -> None:
@@ -59,7 +66,7 @@ def by_term_top(connection: apsw.Connection, asked: Asked, most: int = -1, name:
     lists = [None if told is None else json.dumps(list(told)) for told in (asked.weights, asked.columns)]
     sql = "SELECT id, score FROM term_top(?, ?, ?, ?) ORDER BY score DESC, id LIMIT ?"
     rows = connection.execute(sql, (name, json.dumps(list(asked.terms)), *lists, most))
-    return [(int(row), float(score)) for row, score in rows]
+    return [(int(row), math.nan if score is None else float(score)) for row, score in rows]
 
 
 def answers_as_fts5(connection: apsw.Connection, asked: Asked, name: str = "t") -> bool:
@@ -80,13 +87,17 @@ def answers_as_fts5(connection: apsw.Connection, asked: Asked, name: str = "t") 
     )
 
 
-def reads(connection: apsw.Connection, asked: Asked, name: str = "t") -> bool:
-    """Whether term_top reads the index itself for this question, and does not let FTS5 answer."""
-
+def ran(connection: apsw.Connection, asked: Asked, name: str = "t") -> list[str]:
+    """The statements that run on the connection while term_top answers."""
     statements: list[str] = []
     connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: statements.append(str(event["sql"])))
     try:
         by_term_top(connection, asked, 10, name)
     finally:
         connection.trace_v2(0, None)
-    return not any(" MATCH " in statement and "bm25" in statement for statement in statements)
+    return statements
+
+
+def reads(connection: apsw.Connection, asked: Asked, name: str = "t") -> bool:
+    """Whether term_top reads the index itself for this question, and does not let FTS5 answer."""
+    return not any(" MATCH " in sql and "bm25" in sql for sql in ran(connection, asked, name))

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import memdb
+from memdb import Message
 from tests.native.terms import (
     COLUMNS,
     TOKENIZE,
@@ -20,7 +22,9 @@ from tests.native.terms import (
     by_term_top,
     connect,
     make,
+    ran,
     reads,
+    require_native,
 )
 
 WORDS = [
@@ -304,3 +308,27 @@ def test_the_order_is_not_sorted_again() -> None:
         assert "B-TREE" not in str(connection.execute(sql + order).fetchall())
     for order in ("score", "score DESC, id DESC", "id"):
         assert "B-TREE" in str(connection.execute(sql + order).fetchall())
+
+
+def test_lengths_are_taken_from_the_table_beside(memory: memdb.Memory) -> None:
+    """Where its stamp fits, FTS5's own records are not read; where it does not, answers stay right."""
+    texts = [f"Ana walked {'far ' * (n % 7)}to Oslo with dog number {n}" for n in range(300)]
+    memory.add([Message("Ana", text, f"2024-03-{n % 28 + 1:02}") for n, text in enumerate(texts)])
+    question = Asked(["dog", "far", "oslo"], [1.0, 0.5])
+    with memory._database.writer_setup() as connection:
+        require_native(connection)
+        assert not [sql for sql in ran(connection, question, "message_terms") if "sz FROM main" in sql]
+        assert answers_as_fts5(connection, question, "message_terms")
+        connection.execute("BEGIN")
+        put = "INSERT OR REPLACE INTO message_terms (rowid, own, after) VALUES (?, ?, '')"
+        connection.execute(put, (7, "dog " * 50))
+        assert [sql for sql in ran(connection, question, "message_terms") if "sz FROM main" in sql]
+        assert answers_as_fts5(connection, question, "message_terms")
+        connection.execute("ROLLBACK")
+        for damage in ("zeroblob(4016)", "x''", "zeroblob(3)", "randomblob(4016)"):
+            connection.execute(
+                f"SAVEPOINT s; UPDATE message_terms_length SET lengths = {damage} WHERE block = 0"
+            )
+            assert len(by_term_top(connection, question, name="message_terms")) == 300
+            connection.execute("ROLLBACK TO s; RELEASE s")
+        assert answers_as_fts5(connection, question, "message_terms")
