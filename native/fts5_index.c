@@ -429,7 +429,8 @@ static int rows_of_leaf(Walk *walk, int *spilled) {
 ** Read the doclist that begins at `at` of the leaf, but for rows in `deleted` (may be NULL) and, if `columns` is not 0,
 ** those with no occurrence in the first `columns` columns.
 */
-int fts5_postings(Leaves *leaves, int at, int end, int columns, const RowSet *deleted, Store *store, Postings *postings) {
+int fts5_postings(Leaves *leaves, int at, int end, int columns, const RowSet *deleted, Store *store,
+                  Postings *postings) {
   Walk walk = {leaves, store, deleted, columns, 0, 0, 0, 0, 0};
   uint64_t row = 0;
   int rc = take_leaf(leaves, at < leaves->body ? at : leaves->body, store);

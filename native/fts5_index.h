@@ -88,7 +88,8 @@ typedef struct Postings {
 int fts5_structure(const uint8_t *data, int size, Structure *structure);
 int fts5_next_leaf(Leaves *leaves);
 int fts5_find_term(const Leaves *leaves, const uint8_t *term, int term_size, int *at, int *end);
-int fts5_postings(Leaves *leaves, int at, int end, int columns, const RowSet *deleted, Store *store, Postings *postings);
+int fts5_postings(Leaves *leaves, int at, int end, int columns, const RowSet *deleted, Store *store,
+                  Postings *postings);
 int fts5_weigh_list(Weights *weights, const Store *store, size_t i, double *sum);
 int fts5_weigh_all(Weights *weights, int keep_empty, Store *store, Postings *postings);
 void fts5_store_clear(Store *store);

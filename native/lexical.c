@@ -3,7 +3,7 @@
 **
 **   SELECT id, score FROM term_top('message_terms', '["cat", "dog"]', '[1.0, 0.5]', '["own", "question"]')
 **
-** gives what this gives, and in its order, a hundred times faster where words are common:
+** gives what this gives, in its order and to the last bit of the scores, many times faster where words are common:
 **
 **   SELECT rowid, -bm25(message_terms, 1.0, 0.5) AS score FROM message_terms
 **   WHERE message_terms MATCH '{own question} : ("cat" OR "dog")' ORDER BY score DESC, rowid
@@ -11,11 +11,9 @@
 ** weights and columns may be NULL: 1 each, all of them. `index` is a table of the schema main.
 **
 ** How it works. FTS5 ranks a row by seeking its lengths and by parsing position lists through several layers. Here the
-** doclists of the terms are read from X_data first (fts5_index.c): rows, and what the occurrences in each count. Then
-** the terms' document frequencies are known, and blocks of BLOCK_ROWS rows are scored one after the other: for each term
-** in turn its postings of the block are added to an array of sums, so that sums are the very ones of bm25(), and rows
-** that come before the worst kept one enter a heap. The heap keeps a portion of rows; when more are pulled, the blocks
-** are scored again for a larger portion that comes after it.
+** doclists of the terms are read from X_data first (fts5_index.c). Then the document frequencies are known, and rows are
+** scored block by block for a portion of the best (scoring.c). When more are pulled, the blocks are scored again for a
+** larger portion that comes after it.
 **
 ** What must agree with FTS5 is asked of FTS5: an auxiliary function, term_probe(), runs on a row of the table and gets
 ** the tokens of the terms by the table's own tokenizer, the number of rows and of tokens. Rows written in a transaction
@@ -26,39 +24,25 @@
 #include <float.h>
 #include <limits.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
-#include "fts5_index.h"
+#include "lexical.h"
 #include "memdb0.h"
 
 #ifndef SQLITE_CORE
 SQLITE_EXTENSION_INIT3
 #endif
 
-#define BLOCK_ROWS 8000
-#define BLOCK_WORDS (BLOCK_ROWS / 64)
-#define LENGTH_ROWS 2000 /* of a record of X_length; divides BLOCK_ROWS */
-#define LENGTH_HEAD 16   /* bytes before the lengths in such a record: its rows and tokens */
-#define LEAST_TABLED 32  /* candidates of a block from which on records of X_length are read */
-#define FIRST_PORTION 256
+#define FIRST_PORTION 128
 #define PORTION_GROWTH 8
 #define MOST_PORTION (1 << 20)
 #define KEPT_INDEXES 8   /* tables whose statements a connection keeps */
 #define MOST_SPARE (1 << 20) /* postings whose memory is kept between queries */
-#define FEW_TOKENS 2048
-#define MANY_TOKENS 65535 /* a length that X_length does not tell */
-#define LEAST_SCANNED 512 /* postings of a block from which on its lengths are read in a row */
 
 static const char schema[] =
     "CREATE TABLE x(id INTEGER, score REAL, \"index\" HIDDEN, terms HIDDEN, weights HIDDEN, columns HIDDEN)";
 enum { COLUMN_ID, COLUMN_SCORE, COLUMN_INDEX, COLUMN_TERMS, COLUMN_WEIGHTS, COLUMN_COLUMNS };
 
-/* What is asked of an FTS5 table and its shadow tables. */
-enum {
-  ASK_SCHEMA, ASK_COLUMNS, ASK_PROBE, ASK_VERSION, ASK_STRUCTURE, ASK_TOMBSTONES, ASK_PAGE, ASK_LEAVES, ASK_LENGTH,
-  ASK_LENGTHS, ASK_STAMP, ASK_TABLED, ASKS
-};
 static const char *const questions[ASKS] = {
     "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = '%q' COLLATE nocase",
     "SELECT * FROM main.\"%w\" LIMIT 0",
@@ -74,73 +58,7 @@ static const char *const questions[ASKS] = {
     "SELECT block, lengths FROM main.\"%w_length\" WHERE block BETWEEN ?1 AND ?2",
 };
 
-typedef struct Index Index;
-struct Index {
-  Index *next;
-  char *name;
-  int users; /* queries that hold it */
-  sqlite3_stmt *ask[ASKS];
-};
-
-typedef struct Module {
-  sqlite3_vtab base;
-  sqlite3 *db;
-  sqlite3_stmt *json; /* the elements of a JSON array */
-  Index *indexes;     /* latest first */
-  Store spare;        /* what a query leaves to the next one */
-} Module;
-
-typedef struct Term {
-  char *text;
-  int text_size;
-  uint8_t *token; /* as X_data has it: '0' and the token */
-  int token_size;
-  int tokens;
-  double idf;
-  bool essential;
-  Postings *postings; /* [count], one for each segment that has the term */
-  int count;
-} Term;
-
-typedef struct Hit {
-  double score;
-  int64_t id;
-} Hit;
-
-/* One query: the terms as FTS5 sees them, what it says of the table, and the postings. */
-typedef struct Query {
-  Index *index;
-  Term *terms;
-  int count;
-  int prefix; /* the columns wanted are the first ones, so many; -1: they are not the first ones */
-  Weights weights;
-  Store store;
-  sqlite3_int64 rows, tokens;
-  double mean_length;
-  bool tabled; /* X_length tells the lengths */
-  double length_part[FEW_TOKENS]; /* k1 * (1 - b + b * D / mean) */
-  Structure structure;
-  RowSet *deleted; /* for each segment */
-} Query;
-
-typedef struct Cursor {
-  sqlite3_vtab_cursor base;
-  Query query;
-  Hit *hits; /* the portion: a heap while it is filled, then best first */
-  int portion, room, count, at;
-  bool begun, exhausted;
-  Hit last; /* the last hit of the portions before */
-  uint16_t *length; /* of the rows of a block, as X_length has them */
-  bool measured;    /* whether that is so; else each is sought */
-  double *score;
-  uint64_t candidate[BLOCK_WORDS]; /* a bit for each row of a block */
-  sqlite3_stmt *own; /* FTS5's own query, where it answers */
-  bool eof;
-} Cursor;
-
 /* ------------------------------------------------------------------ Asking FTS5 and the shadow tables ------------ */
-
-static Module *module_of(Cursor *cursor) { return (Module *)cursor->base.pVtab; }
 
 static void forget_index(Index *index) {
   for (int i = 0; i < ASKS; i++) sqlite3_finalize(index->ask[i]);
@@ -148,8 +66,7 @@ static void forget_index(Index *index) {
   sqlite3_free(index);
 }
 
-/* The statement of that question, prepared once for each table. */
-static int ask(Module *module, Index *index, int question, sqlite3_stmt **statement) {
+int lexical_ask(Module *module, Index *index, int question, sqlite3_stmt **statement) {
   int rc = SQLITE_OK;
   if (index->ask[question] == NULL) {
     char *sql = sqlite3_mprintf(questions[question], index->name, index->name);
@@ -209,7 +126,7 @@ static bool is_plain(const char *sql) {
 
 static int check_kind(Module *module, Index *index) {
   sqlite3_stmt *statement;
-  int rc = ask(module, index, ASK_SCHEMA, &statement);
+  int rc = lexical_ask(module, index, ASK_SCHEMA, &statement);
   if (rc != SQLITE_OK) return rc;
   bool plain = false;
   if (sqlite3_step(statement) == SQLITE_ROW) {
@@ -219,7 +136,7 @@ static int check_kind(Module *module, Index *index) {
   rc = sqlite3_reset(statement);
   if (rc != SQLITE_OK) return rc;
   if (!plain) return FTS5_NOT_READ;
-  rc = ask(module, index, ASK_VERSION, &statement);
+  rc = lexical_ask(module, index, ASK_VERSION, &statement);
   if (rc != SQLITE_OK) return FTS5_NOT_READ;
   int version = sqlite3_step(statement) == SQLITE_ROW ? sqlite3_column_int(statement, 0) : 0;
   rc = sqlite3_reset(statement);
@@ -268,7 +185,7 @@ static void probe(const Fts5ExtensionApi *api, Fts5Context *fts, sqlite3_context
 
 static int run_probe(Module *module, Query *query) {
   sqlite3_stmt *statement;
-  if (ask(module, query->index, ASK_PROBE, &statement) != SQLITE_OK) return FTS5_NOT_READ;
+  if (lexical_ask(module, query->index, ASK_PROBE, &statement) != SQLITE_OK) return FTS5_NOT_READ;
   int rc = sqlite3_bind_pointer(statement, 1, query, "memdb0_query", NULL);
   int answer = FTS5_NOT_READ;
   if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
@@ -294,7 +211,8 @@ static int64_t get64(const uint8_t *data) {
 static bool lengths_are_tabled(Module *module, Query *query) {
   sqlite3_stmt *statement;
   bool fresh = false;
-  if (query->structure.version != 2 || ask(module, query->index, ASK_STAMP, &statement) != SQLITE_OK) return false;
+  if (query->structure.version != 2) return false;
+  if (lexical_ask(module, query->index, ASK_STAMP, &statement) != SQLITE_OK) return false;
   if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_BLOB &&
       sqlite3_column_bytes(statement, 0) == 24) {
     const uint8_t *stamp = sqlite3_column_blob(statement, 0);
@@ -330,7 +248,7 @@ static int load_leaf(Leaves *leaves) {
 
 static int read_structure(Module *module, Query *query) {
   sqlite3_stmt *statement;
-  int rc = ask(module, query->index, ASK_STRUCTURE, &statement);
+  int rc = lexical_ask(module, query->index, ASK_STRUCTURE, &statement);
   if (rc != SQLITE_OK) return rc;
   rc = sqlite3_step(statement);
   if (rc == SQLITE_ROW) {
@@ -353,7 +271,7 @@ static int read_tombstones(Module *module, Query *query, const Segment *segment,
   int64_t *rows = NULL;
   size_t count = 0, room = 0;
   int page = 0;
-  int rc = ask(module, query->index, ASK_TOMBSTONES, &statement);
+  int rc = lexical_ask(module, query->index, ASK_TOMBSTONES, &statement);
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_int64(statement, 1, TOMBSTONE_ROW(segment->id, 0));
   sqlite3_bind_int64(statement, 2, TOMBSTONE_ROW(segment->id, segment->tombstone_pages - 1));
@@ -375,7 +293,7 @@ static int read_tombstones(Module *module, Query *query, const Segment *segment,
 /* The leaf of a segment that has the term, if any has. */
 static int find_leaf(Module *module, Query *query, const Segment *segment, const Term *term, int *leaf) {
   sqlite3_stmt *statement;
-  int rc = ask(module, query->index, ASK_PAGE, &statement);
+  int rc = lexical_ask(module, query->index, ASK_PAGE, &statement);
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_int(statement, 1, segment->id);
   sqlite3_bind_blob(statement, 2, term->token, term->token_size, SQLITE_STATIC);
@@ -396,7 +314,7 @@ static int read_segment(Module *module, Query *query, int number, const Term *te
   if (segment->first_leaf == 0) return SQLITE_OK; /* a merge has used it up */
   int rc = find_leaf(module, query, segment, term, &leaf);
   if (rc != SQLITE_OK || leaf > segment->last_leaf) return rc;
-  rc = ask(module, query->index, ASK_LEAVES, &from.statement);
+  rc = lexical_ask(module, query->index, ASK_LEAVES, &from.statement);
   if (rc != SQLITE_OK) return rc;
   from.leaves.load = load_leaf;
   from.row = LEAF_ROW(segment->id, leaf);
@@ -412,7 +330,8 @@ static int read_segment(Module *module, Query *query, int number, const Term *te
     const RowSet *deleted = query->deleted[number].bits ? &query->deleted[number] : NULL;
     int merged = query->structure.version == 1;
     size_t size = query->store.size;
-    rc = fts5_postings(&from.leaves, at, end, merged || query->prefix < 0 ? 0 : query->prefix, deleted, &query->store, postings);
+    int columns = merged || query->prefix < 0 ? 0 : query->prefix;
+    rc = fts5_postings(&from.leaves, at, end, columns, deleted, &query->store, postings);
     if (rc == SQLITE_OK && (merged || query->prefix < 0)) {
       rc = fts5_weigh_all(&query->weights, merged, &query->store, postings);
       query->store.size = size;
@@ -457,341 +376,6 @@ static int read_term(Module *module, Query *query, Term *term) {
   /* As in fts5_aux.c. */
   term->idf = log(((double)(query->rows - hits) + 0.5) / ((double)hits + 0.5));
   if (term->idf <= 0.0) term->idf = 1e-6;
-  return rc;
-}
-
-/* ------------------------------------------------------------------ Scoring -------------------------------------- */
-
-static bool is_worse(const Hit *a, const Hit *b) {
-  return a->score < b->score || (a->score == b->score && a->id > b->id);
-}
-
-static void sift_down(Hit *heap, int count, int at) {
-  Hit moved = heap[at];
-  for (;;) {
-    int child = 2 * at + 1;
-    if (child >= count) break;
-    if (child + 1 < count && is_worse(&heap[child + 1], &heap[child])) child++;
-    if (!is_worse(&heap[child], &moved)) break;
-    heap[at] = heap[child];
-    at = child;
-  }
-  heap[at] = moved;
-}
-
-/* Keep a row in the portion if it comes after the portions before and there are not enough better ones. */
-static inline int offer(Cursor *cursor, double score, int64_t id) {
-  if (cursor->count == cursor->portion && score < cursor->hits[0].score) return SQLITE_OK;
-  Hit hit = {score, id};
-  if (cursor->begun && !is_worse(&hit, &cursor->last)) return SQLITE_OK;
-  if (cursor->count == cursor->portion) {
-    if (!is_worse(&cursor->hits[0], &hit)) return SQLITE_OK;
-    cursor->hits[0] = hit;
-    sift_down(cursor->hits, cursor->count, 0);
-    return SQLITE_OK;
-  }
-  if (cursor->count == cursor->room) {
-    int room = cursor->room ? 2 * cursor->room : FIRST_PORTION;
-    Hit *grown = sqlite3_realloc64(cursor->hits, room * sizeof *grown);
-    if (grown == NULL) return SQLITE_NOMEM;
-    cursor->hits = grown;
-    cursor->room = room;
-  }
-  cursor->hits[cursor->count++] = hit;
-  if (cursor->count == cursor->portion) {
-    for (int i = cursor->count / 2 - 1; i >= 0; i--) sift_down(cursor->hits, cursor->count, i);
-  }
-  return SQLITE_OK;
-}
-
-/* The portion from a heap, or from no order yet, to best first. */
-static void sort_portion(Cursor *cursor) {
-  for (int i = cursor->count / 2 - 1; i >= 0; i--) sift_down(cursor->hits, cursor->count, i);
-  for (int i = cursor->count - 1; i > 0; i--) {
-    Hit worst = cursor->hits[0];
-    cursor->hits[0] = cursor->hits[i];
-    cursor->hits[i] = worst;
-    sift_down(cursor->hits, i, 0);
-  }
-}
-
-static double length_part(const Query *query, uint32_t length) {
-  const double k1 = 1.2, b = 0.75;
-  return k1 * (1 - b + b * (double)length / query->mean_length);
-}
-
-static int decode_length(const Query *query, sqlite3_stmt *statement, int column, uint32_t *length) {
-  const uint8_t *data = sqlite3_column_blob(statement, column);
-  if (data == NULL) return SQLITE_CORRUPT;
-  return fts5_document_size(data, sqlite3_column_bytes(statement, column), query->weights.columns, length);
-}
-
-/* The length of one row of a block. */
-static int read_length(Cursor *cursor, int64_t start, uint32_t slot, uint32_t *length) {
-  sqlite3_stmt *statement;
-  if (cursor->measured && cursor->length[slot] && cursor->length[slot] != MANY_TOKENS) {
-    *length = cursor->length[slot] - 1u;
-    return SQLITE_OK;
-  }
-  int rc = ask(module_of(cursor), cursor->query.index, ASK_LENGTH, &statement);
-  if (rc != SQLITE_OK) return rc;
-  sqlite3_bind_int64(statement, 1, start + slot);
-  rc = sqlite3_step(statement);
-  if (rc == SQLITE_ROW) {
-    rc = decode_length(&cursor->query, statement, 0, length);
-  } else if (rc == SQLITE_DONE) {
-    rc = SQLITE_CORRUPT;
-  }
-  sqlite3_reset(statement);
-  return rc;
-}
-
-/* The lengths of all rows of a block. */
-static int read_lengths(Cursor *cursor, int64_t start) {
-  sqlite3_stmt *statement;
-  int rc = ask(module_of(cursor), cursor->query.index, ASK_LENGTHS, &statement);
-  if (rc != SQLITE_OK) return rc;
-  sqlite3_bind_int64(statement, 1, start);
-  sqlite3_bind_int64(statement, 2, start + BLOCK_ROWS - 1);
-  while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-    uint64_t at = (uint64_t)sqlite3_column_int64(statement, 0) - (uint64_t)start;
-    uint32_t length;
-    rc = at < BLOCK_ROWS ? decode_length(&cursor->query, statement, 1, &length) : SQLITE_CORRUPT;
-    if (rc != SQLITE_OK) break;
-    cursor->length[at] = (uint16_t)(length < MANY_TOKENS - 1 ? length + 1 : MANY_TOKENS);
-  }
-  sqlite3_reset(statement);
-  return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-/* The lengths of the rows of a block as X_length has them: 16 bits each, 0 for no row, 65535 for too many tokens. */
-static int read_tabled(Cursor *cursor, int64_t start) {
-  sqlite3_stmt *statement;
-  int rc = ask(module_of(cursor), cursor->query.index, ASK_TABLED, &statement);
-  if (rc != SQLITE_OK) return rc;
-  sqlite3_bind_int64(statement, 1, start / LENGTH_ROWS);
-  sqlite3_bind_int64(statement, 2, start / LENGTH_ROWS + BLOCK_ROWS / LENGTH_ROWS - 1);
-  while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-    uint64_t at = (uint64_t)(sqlite3_column_int64(statement, 0) - start / LENGTH_ROWS) * LENGTH_ROWS;
-    const uint8_t *data = sqlite3_column_blob(statement, 1);
-    if (at >= BLOCK_ROWS || data == NULL || sqlite3_column_bytes(statement, 1) != LENGTH_HEAD + 2 * LENGTH_ROWS) continue;
-    data += LENGTH_HEAD;
-    memcpy(cursor->length + at, data, 2 * LENGTH_ROWS);
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    for (int i = 0; i < LENGTH_ROWS; i++) cursor->length[at + i] = (uint16_t)(data[2 * i] | data[2 * i + 1] << 8);
-#endif
-  }
-  sqlite3_reset(statement);
-  return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-/* The least row that is still to be scored, or -1. */
-static int64_t least_row(const Query *query) {
-  int64_t least = -1;
-  for (int i = 0; i < query->count; i++) {
-    for (int j = 0; j < query->terms[i].count; j++) {
-      const Postings *p = &query->terms[i].postings[j];
-      if (p->at == p->past) continue;
-      int64_t row = p->base + query->store.offset[p->at];
-      if (least < 0 || row < least) least = row;
-    }
-  }
-  return least;
-}
-
-/* Where the postings of the block end; the number of them in it. */
-static size_t mark_block(const Store *store, Postings *postings, int64_t start) {
-  size_t low = postings->at, step = 1;
-  int64_t past = start + BLOCK_ROWS - postings->base;
-  postings->end = low;
-  if (past <= 0) return 0;
-  while (low + step <= postings->past && store->offset[low + step - 1] < past) {
-    low += step;
-    step *= 2;
-  }
-  size_t high = low + step <= postings->past ? low + step - 1 : postings->past;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (store->offset[middle] < past) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  postings->end = low;
-  return low - postings->at;
-}
-
-static inline bool is_candidate(const Cursor *cursor, uint32_t slot) {
-  return cursor->candidate[slot >> 6] >> (slot & 63) & 1;
-}
-
-/*
-** Add the postings of one term to the scores of the candidates in a block: what they add at most (`bound`), as if rows
-** had no length, or what they add. The expressions are those of fts5_aux.c, so that the numbers are.
-*/
-static int add_postings(Cursor *cursor, const Term *term, const Postings *postings, int64_t start, bool bound) {
-  Query *query = &cursor->query;
-  const Store *store = &query->store;
-  const double k1 = 1.2, idf = term->idf;
-  const uint32_t shift = (uint32_t)((uint64_t)start - (uint64_t)postings->base);
-  for (size_t i = postings->at; i < postings->end; i++) {
-    uint32_t slot = store->offset[i] - shift;
-    if (!is_candidate(cursor, slot)) continue;
-    double f, part = query->length_part[0];
-    int rc = fts5_weigh(&query->weights, store, i, &f);
-    if (rc == SQLITE_OK && !bound) {
-      uint32_t length;
-      rc = read_length(cursor, start, slot, &length);
-      part = length < FEW_TOKENS ? query->length_part[length] : length_part(query, length);
-    }
-    if (rc != SQLITE_OK) return rc;
-    cursor->score[slot] += idf * ((f * (k1 + 1.0)) / (f + part));
-  }
-  return SQLITE_OK;
-}
-
-static int add_all(Cursor *cursor, int64_t start, bool bound) {
-  Query *query = &cursor->query;
-  int rc = SQLITE_OK;
-  for (int i = 0; i < query->count; i++) {
-    Term *term = &query->terms[i];
-    for (int j = 0; j < term->count && rc == SQLITE_OK; j++) {
-      rc = add_postings(cursor, term, &term->postings[j], start, bound);
-    }
-  }
-  return rc;
-}
-
-static int lowest_bit(uint64_t word) {
-#if defined(__GNUC__)
-  return __builtin_ctzll(word);
-#else
-  int n = 0;
-  for (; !(word & 1); word >>= 1) n++;
-  return n;
-#endif
-}
-
-/* Keep the candidates that may come before the worst row kept; the number of them. */
-static size_t sift_candidates(Cursor *cursor) {
-  size_t count = 0;
-  double least = cursor->count == cursor->portion ? cursor->hits[0].score * (1 - 1e-9) : -1.0;
-  for (int i = 0; i < BLOCK_WORDS; i++) {
-    for (uint64_t word = cursor->candidate[i]; word; word &= word - 1) {
-      int slot = 64 * i + lowest_bit(word);
-      if (cursor->score[slot] < least) cursor->candidate[i] ^= word & -word;
-      count += cursor->score[slot] >= least;
-      cursor->score[slot] = 0.0;
-    }
-  }
-  return count;
-}
-
-/*
-** The terms without which no row can come before the worst one kept, when the heap is full: all but those that together
-** add less than its score. A posting adds at most idf * (k1 + 1), since f / (f + part) is at most 1.
-*/
-static void choose_essential(Cursor *cursor) {
-  Query *query = &cursor->query;
-  double left = cursor->count == cursor->portion ? cursor->hits[0].score : 0.0;
-  for (int i = 0; i < query->count; i++) query->terms[i].essential = true;
-  for (;;) {
-    Term *least = NULL;
-    for (int i = 0; i < query->count; i++) {
-      Term *term = &query->terms[i];
-      if (term->essential && (least == NULL || term->idf < least->idf)) least = term;
-    }
-    if (least == NULL) return;
-    left -= least->idf * (2.2 * (1 + 1e-9));
-    if (!(left > 0.0)) return;
-    least->essential = false;
-  }
-}
-
-/* Offer the rows of the block in their order, and make the block ready for another one. */
-static int collect(Cursor *cursor, int64_t start) {
-  int rc = SQLITE_OK;
-  for (int i = 0; i < BLOCK_WORDS; i++) {
-    for (uint64_t word = cursor->candidate[i]; word && rc == SQLITE_OK; word &= word - 1) {
-      int slot = 64 * i + lowest_bit(word);
-      rc = offer(cursor, cursor->score[slot], start + slot);
-      cursor->score[slot] = 0.0;
-    }
-    cursor->candidate[i] = 0;
-  }
-  return rc;
-}
-
-static void mark_candidates(Cursor *cursor, const Postings *postings, int64_t start) {
-  const uint32_t shift = (uint32_t)((uint64_t)start - (uint64_t)postings->base);
-  const uint32_t *offset = cursor->query.store.offset;
-  for (size_t i = postings->at; i < postings->end; i++) {
-    uint32_t slot = offset[i] - shift;
-    cursor->candidate[slot >> 6] |= (uint64_t)1 << (slot & 63);
-  }
-}
-
-/*
-** Score the candidates of a block and offer them. Where lengths are not at hand, only those are measured that would come
-** into the portion if they had no length.
-*/
-static int score_candidates(Cursor *cursor, int64_t start, size_t count) {
-  int rc = SQLITE_OK;
-  bool tabled = cursor->query.tabled;
-  if (!tabled) {
-    rc = add_all(cursor, start, true);
-    if (rc == SQLITE_OK) count = sift_candidates(cursor);
-  }
-  cursor->measured = count >= (tabled ? LEAST_TABLED : LEAST_SCANNED);
-  if (rc == SQLITE_OK && cursor->measured) {
-    memset(cursor->length, 0, BLOCK_ROWS * sizeof *cursor->length);
-    rc = tabled ? read_tabled(cursor, start) : read_lengths(cursor, start);
-  }
-  if (rc == SQLITE_OK) rc = add_all(cursor, start, false);
-  return rc == SQLITE_OK ? collect(cursor, start) : rc;
-}
-
-static int score_block(Cursor *cursor, int64_t start) {
-  Query *query = &cursor->query;
-  size_t count = 0;
-  int rc = SQLITE_OK;
-  choose_essential(cursor);
-  for (int i = 0; i < query->count; i++) {
-    Term *term = &query->terms[i];
-    for (int j = 0; j < term->count; j++) {
-      size_t found = mark_block(&query->store, &term->postings[j], start);
-      if (!term->essential) continue;
-      count += found;
-      mark_candidates(cursor, &term->postings[j], start);
-    }
-  }
-  if (count) rc = score_candidates(cursor, start, count);
-  for (int i = 0; i < query->count; i++) {
-    Term *term = &query->terms[i];
-    for (int j = 0; j < term->count; j++) term->postings[j].at = term->postings[j].end;
-  }
-  return rc;
-}
-
-/* Score all rows for the next portion. */
-static int fill_portion(Cursor *cursor) {
-  Query *query = &cursor->query;
-  int64_t row;
-  int rc = SQLITE_OK;
-  cursor->count = cursor->at = 0;
-  memset(cursor->score, 0, BLOCK_ROWS * sizeof *cursor->score);
-  memset(cursor->candidate, 0, sizeof cursor->candidate);
-  for (int i = 0; i < query->count; i++) {
-    for (int j = 0; j < query->terms[i].count; j++) {
-      query->terms[i].postings[j].at = query->terms[i].postings[j].first;
-    }
-  }
-  while (rc == SQLITE_OK && (row = least_row(query)) >= 0) {
-    rc = score_block(cursor, row / BLOCK_ROWS * BLOCK_ROWS);
-  }
-  cursor->exhausted = cursor->count < cursor->portion;
-  if (rc == SQLITE_OK) sort_portion(cursor);
   return rc;
 }
 
@@ -928,7 +512,7 @@ static int prepare_query(Cursor *cursor, sqlite3_value *weights, sqlite3_value *
   int rc = check_kind(module, query->index);
   if (rc == SQLITE_OK) rc = flush(module->db);
   if (rc != SQLITE_OK) return rc;
-  if (ask(module, query->index, ASK_COLUMNS, &statement) != SQLITE_OK) return FTS5_NOT_READ;
+  if (lexical_ask(module, query->index, ASK_COLUMNS, &statement) != SQLITE_OK) return FTS5_NOT_READ;
   sqlite3_step(statement); /* now it knows the columns of a table that was made anew */
   if (sqlite3_reset(statement) != SQLITE_OK) return FTS5_NOT_READ;
   rc = fts5_weights_init(&query->weights, sqlite3_column_count(statement));
@@ -939,7 +523,7 @@ static int prepare_query(Cursor *cursor, sqlite3_value *weights, sqlite3_value *
   if (rc == SQLITE_OK) rc = run_probe(module, query);
   if (rc == SQLITE_OK) rc = read_structure(module, query);
   if (rc == SQLITE_OK) query->tabled = lengths_are_tabled(module, query);
-  for (int i = 0; i < FEW_TOKENS; i++) query->length_part[i] = length_part(query, (uint32_t)i);
+  for (int i = 0; i < FEW_TOKENS; i++) query->length_part[i] = lexical_length_part(query, (uint32_t)i);
   return rc;
 }
 
@@ -957,7 +541,7 @@ static int answer(Cursor *cursor, sqlite3_value *weights, sqlite3_value *columns
   if (cursor->length == NULL) cursor->length = sqlite3_malloc64(BLOCK_ROWS * sizeof *cursor->length);
   if (cursor->score == NULL || cursor->length == NULL) return SQLITE_NOMEM;
   cursor->portion = FIRST_PORTION;
-  return fill_portion(cursor);
+  return lexical_fill_portion(cursor);
 }
 
 /* ------------------------------------------------------------------ FTS5's own query ---------------------------- */
@@ -987,7 +571,8 @@ static int own_sql(Module *module, const char *index, sqlite3_value *weights, ch
       rc = close_json(module, rc);
     }
   }
-  sqlite3_str_appendf(text, ") AS score FROM main.\"%w\" WHERE \"%w\" MATCH ?1 ORDER BY score DESC, rowid", index, index);
+  sqlite3_str_appendf(text, ") AS score FROM main.\"%w\" WHERE \"%w\" MATCH ?1", index, index);
+  sqlite3_str_appendall(text, " ORDER BY score DESC, rowid");
   *sql = sqlite3_str_finish(text);
   return rc == SQLITE_OK && *sql == NULL ? SQLITE_NOMEM : rc;
 }
@@ -1118,7 +703,7 @@ static int cursor_next(sqlite3_vtab_cursor *base) {
     cursor->last = cursor->hits[cursor->count - 1];
     cursor->begun = true;
     if (cursor->portion < MOST_PORTION) cursor->portion *= PORTION_GROWTH;
-    rc = fill_portion(cursor);
+    rc = lexical_fill_portion(cursor);
   }
   cursor->eof = cursor->at >= cursor->count;
   return rc;

@@ -22,6 +22,7 @@ import numpy as np
 
 from memdb import settings
 from memdb.activate.retrieve import match_expression
+from memdb.store import lengths
 from memdb.store.extensions import load_native, native
 from memdb.store.schema import schema_sql
 
@@ -85,6 +86,10 @@ def fill(connection: apsw.Connection, rows: int) -> int:
     for batch in texts(rows):
         with connection:
             connection.executemany(sql, batch)
+            for row in batch[:: lengths.BLOCK_ROWS]:
+                lengths.changed(connection, "message_terms", row[0])
+            lengths.changed(connection, "message_terms", batch[-1][0])
+            lengths.settle(connection)
         tokens += sum(field.count(" ") + 1 for row in batch for field in row[1:])
     return tokens
 
