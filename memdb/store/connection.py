@@ -22,6 +22,7 @@ from apsw import Connection as Connection
 from memdb import errors, settings
 from memdb.language.slots import is_replaced, same_value
 from memdb.language.terms import fold
+from memdb.store import lengths
 from memdb.store.extensions import Native
 from memdb.store.extensions import load_native as load_native
 from memdb.store.extensions import load_vectors as load_vectors
@@ -134,10 +135,12 @@ class Database:
                 try:
                     self._require_same()
                     yield connection
+                    lengths.settle(connection)
                     connection.execute("COMMIT")
                     self._inode = self._inode or _inode(self.path)
                     self._log_inode = _inode(self._log)
                 except BaseException:
+                    lengths.forget(connection)
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
