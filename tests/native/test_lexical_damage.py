@@ -151,7 +151,7 @@ def test_a_doclist_without_end_is_damage() -> None:
 @pytest.mark.parametrize("column", ["block", "block TEXT", "block TEXT COLLATE NOCASE", "block REAL"])
 @pytest.mark.parametrize("place", range(0, 8_000, 1_984))
 def test_lengths_of_blocks_that_are_no_numbers(column: str, place: int) -> None:
-    """As texts numbers have another order: a record of a block far away must not be written beside the room."""
+    """As texts numbers have another order: a block far away must not be written beside the room."""
     connection = connect()
     make(connection, "own, content = '', contentless_delete = 1")
     with connection:
