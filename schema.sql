@@ -211,6 +211,7 @@ CREATE TABLE segment_link (
 -- script that writes no blanks between words cut into single characters and pairs before it is tokenised.
 -- A message has five fields: what it states (with speaker and caption), what it asks, what the message before it asked,
 -- its neighbourhood (the day, and what the messages before it state), and what the message after it states.
+-- From the first messages on two more tables tell the rows' lengths, those of statements/lengths.sql.
 CREATE VIRTUAL TABLE message_terms USING fts5 (
   own, question, prompt, context, after, content = '', contentless_delete = 1,
   tokenize = "porter unicode61 remove_diacritics 2 categories 'L* M* N* Co'"

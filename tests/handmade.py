@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -118,6 +119,8 @@ class Ask(NamedTuple):
             "n": self.n,
             "terms": self.terms,
             "message_terms": self.terms,
+            "term_list": json.dumps(re.findall(r'"([^"]*)"', self.terms)),
+            "term_columns": None,
             "names": json.dumps([(axis, fold(name)) for axis, name, _ in self.names]),
             "times": json.dumps(times),
             "vector": self.code,

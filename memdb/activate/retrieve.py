@@ -124,7 +124,10 @@ def bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[st
     """What hybrid.sql is run with for a question, without chains: see `retrieve`."""
     query = request.query
     names = [("entity", name) for name in query.entities] + [("location", name) for name in query.locations]
-    terms = match_expression(question_terms(query.text, stop=STOP_WORDS, limit=settings.MAX_QUESTION_TERMS))
+    listed = question_terms(query.text, stop=STOP_WORDS, limit=settings.MAX_QUESTION_TERMS)
+    terms = match_expression(listed)
+    # What the next message states was said later than this one: a question as of then must not see it.
+    columns = [field for field in settings.FIELD_WEIGHTS if request.as_of is None or field != "after"]
     values: dict[str, indexes.Value] = {
         **_seen(request),
         "n": max(settings.CHANNEL_DEPTH, request.k),
@@ -138,8 +141,9 @@ def bindings(encoder: Encoder | None, scale: float, request: Request) -> dict[st
         "newest_first": "traces" in request.channels and not asks_of_past(query),
         "chains": "[]",
         "terms": terms,
-        # What the next message states was said later than this one: a question as of then must not see it.
-        "message_terms": terms if request.as_of is None else f"{{own question prompt context}} : ({terms})",
+        "message_terms": terms if request.as_of is None else f"{{{' '.join(columns)}}} : ({terms})",
+        "term_list": json.dumps(listed),
+        "term_columns": json.dumps(columns),
         "names": json.dumps([(axis, fold(name)) for axis, name in names]),
         "times": json.dumps(
             [

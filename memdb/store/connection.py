@@ -22,6 +22,7 @@ from apsw import Connection as Connection
 from memdb import errors, settings
 from memdb.language.slots import is_replaced, same_value
 from memdb.language.terms import fold
+from memdb.store import lengths
 from memdb.store.extensions import Native
 from memdb.store.extensions import load_native as load_native
 from memdb.store.extensions import load_vectors as load_vectors
@@ -134,10 +135,12 @@ class Database:
                 try:
                     self._require_same()
                     yield connection
+                    lengths.settle(connection)
                     connection.execute("COMMIT")
                     self._inode = self._inode or _inode(self.path)
                     self._log_inode = _inode(self._log)
                 except BaseException:
+                    lengths.forget(connection)
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
@@ -406,8 +409,8 @@ def limit_cache(connection: apsw.Connection, kib: int) -> None:
 
 
 def map_file(connection: apsw.Connection) -> None:
-    """Read a large file through memory that the operating system shares, as far as SQLite maps it: a search of
-    a million vectors takes a third of the time. The file is never written through it. Where the disk fails
+    """Read a large file through memory that the operating system shares, as far as SQLite maps it: a search
+    of a million vectors takes a third of the time. The file is never written through it. Where the disk fails
     under a page, the process gets SIGBUS in place of an error: small files are not worth that.
     """
     connection.execute(f"PRAGMA mmap_size = {settings.MAPPED_BYTES}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from memdb.store import codes, staging
+from memdb.store import codes, lengths, staging
 from memdb.store.statements import statement
 
 
@@ -22,6 +22,8 @@ def erase_units(connection: apsw.Connection, units: Sequence[int]) -> list[int]:
     for name in ("delete_unit_terms", "delete_triple_vector"):
         connection.executemany(statement(name), rows)
     codes.delete(connection, "unit_vector", statement("delete_unit_vector"), units)
+    for unit_id in units:
+        lengths.changed(connection, "unit_terms", unit_id)
     staging.erase(connection, ("unit", "triple"), units)
     labels = [int(label_id) for (label_id,) in connection.execute(statement("labels_of_units"), (ids,))]
     for name in ("delete_unit_labels", "delete_unit_intervals", "delete_units"):

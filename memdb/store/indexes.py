@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from memdb import errors
 from memdb.records import Axis, Granularity
+from memdb.store import lengths
 from memdb.store.extensions import native
 from memdb.store.statements import statement
 
@@ -46,11 +47,13 @@ def code(vectors: NDArray[np.float32], scale: float) -> NDArray[np.int8]:
 def put_message_terms(connection: apsw.Connection, message_id: int, fields: Mapping[str, str]) -> None:
     """Index a message's terms (own, question, prompt, context, after), in place of those it had."""
     connection.execute(statement("put_message_terms"), {"message_id": message_id, **fields})
+    lengths.changed(connection, "message_terms", message_id)
 
 
 def put_unit_terms(connection: apsw.Connection, unit_id: int, fields: Mapping[str, str]) -> None:
     """Index a new unit's terms (fact, labels)."""
     connection.execute(statement("put_unit_terms"), {"unit_id": unit_id, **fields})
+    lengths.changed(connection, "unit_terms", unit_id)
 
 
 def put_message_vector(

@@ -160,7 +160,7 @@ def foreign_objects(connection: apsw.Connection) -> list[str]:
     if not dimension:
         return ["table meta without encoder_dimension"]
     expected = _objects_of_format(dimension)
-    known = expected | _objects_of_reembedding()
+    known = expected | _objects_of_reembedding() | _objects_of_term_lengths()
     found = {
         f"{kind} {name}": sql
         for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema")
@@ -180,6 +180,12 @@ def _objects_of_format(dimension: int) -> dict[str, str | None]:
 def _objects_of_reembedding() -> dict[str, str | None]:
     """What stands beside them while a file is being re-embedded."""
     return _objects(statement("create_staged_vector"))
+
+
+@cache
+def _objects_of_term_lengths() -> dict[str, str | None]:
+    """What stands beside the lexical indexes from the first writing on that knows of it."""
+    return _objects(statement("create_term_lengths"))
 
 
 def _objects(sql: str) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ from memdb import errors, settings
 from memdb.language.clock import parse_instant
 from memdb.language.terms import fold
 from memdb.records import Problem, Unit, Verification
-from memdb.store import codes, rows, schema, segment_checks, staging, traces
+from memdb.store import codes, lengths, rows, schema, segment_checks, staging, traces
 from memdb.store.extensions import native
 from memdb.store.segment_checks import Starts
 from memdb.store.statements import statement
@@ -118,6 +118,7 @@ def _all_checks(
         yield check, _lines(connection, statement(f"check_{check}"))
     yield "windows", _wrong_windows(connection)
     yield "message_terms", _wrong_message_terms(connection, derive)
+    yield "term_lengths", lengths.wrong(connection)
     yield "units", _wrong_units(connection, derive)
     yield "clocks", _wrong_clocks(connection)
     yield "labels", _wrong_labels(connection)

@@ -101,7 +101,7 @@ def test_readers_map_large_files_alone(
         assert reader.execute("SELECT count(*) FROM message").get == 1
         memory.add([Message("Ana", "I have a canoe.")])
         assert reader.execute("SELECT count(*) FROM message").get == 1
-    assert [one.text for one in memory.recall("Who has a canoe?").evidence][0] == "I have a canoe."
+    assert memory.recall("Who has a canoe?")[0].text == "I have a canoe."
     assert memory.verify().ok
 
 

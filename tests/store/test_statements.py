@@ -62,6 +62,8 @@ def test_every_statement_compiles(memory: memdb.Memory, name: str, native: bool)
             connection.execute(statement("open_unit_term_instances"))
         if "staged_vector" in statement(name) and not name.startswith(("create", "has")):
             connection.execute(statement("create_staged_vector"))
+        if "_terms_length" in statement(name) and not name.startswith(("create", "has")):
+            connection.execute(statement("create_term_lengths"))
         sql = statement(name, native)
         assert list(connection.execute(f"EXPLAIN {sql}", bindings(sql)))
 

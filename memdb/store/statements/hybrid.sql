@@ -12,26 +12,12 @@ visible AS MATERIALIZED (
 ),
 
 -- Messages: BM25 over what the message states, what it asks besides, the question it replies to, its neighbourhood.
-message_lexical AS MATERIALIZED (
-  SELECT message.message_id, -bm25(message_terms, :w_own, :w_question, :w_prompt, :w_context, :w_after) AS score
-  FROM message_terms CROSS JOIN message ON message.message_id = message_terms.rowid
-  WHERE :message_lexical AND message_terms MATCH :message_terms
-    AND message.scope_id IN (SELECT scope_id FROM visible)
-    AND ifnull(message.said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
-  ORDER BY score DESC, message.message_id LIMIT :n
-),
+{message_lexical},
 -- Messages: cosine of the question and the message, the question it replies to included.
 {message_dense},
 
 -- Units: BM25 over the claim and its labels.
-unit_lexical AS MATERIALIZED (
-  SELECT unit.unit_id, unit.message_id, -bm25(unit_terms, 1.0, 0.5) AS score
-  FROM unit_terms CROSS JOIN unit ON unit.unit_id = unit_terms.rowid
-  WHERE :unit_lexical AND unit_terms MATCH :terms AND unit.scope_id IN (SELECT scope_id FROM visible)
-    AND (SELECT ifnull(said_key, 9223372036854775807) FROM message WHERE message_id = unit.message_id)
-        BETWEEN :said_from AND :said_until
-  ORDER BY score DESC, unit.unit_id LIMIT :n
-),
+{unit_lexical},
 -- Units: cosine of the question and the claim.
 {unit_dense},
 

@@ -1,0 +1,157 @@
+/*
+** Fuzzing of what reads the records of FTS5 (fts5_index.c).
+**
+** The first byte of an input says what the rest is: a structure record, a record of X_docsize, a page of tombstones, or
+** leaves of a segment, each after two bytes with its size, behind the term that is looked for. Whatever they hold, no
+** byte outside them may be read, and the reading must end.
+**
+**   clang -DSQLITE_CORE -fsanitize=fuzzer,address,undefined -I.. fuzz_lexical.c ../fts5_index.c -lsqlite3
+**   cc -DSQLITE_CORE -DCHANGE_AT_RANDOM -fsanitize=address,undefined -I.. fuzz_lexical.c ../fts5_index.c -lsqlite3
+**
+** With CHANGE_AT_RANDOM the program needs no libFuzzer: it runs random changes of a few inputs of its own.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "fts5_index.h"
+
+typedef struct Pages {
+  Leaves leaves;
+  const uint8_t *data;
+  size_t size;
+  uint8_t *page; /* a copy of its exact size, so that reading behind it is seen */
+} Pages;
+
+static int load_page(Leaves *leaves) {
+  Pages *pages = (Pages *)leaves;
+  if (pages->size < 2) return SQLITE_DONE;
+  size_t size = (size_t)pages->data[0] << 8 | pages->data[1];
+  pages->data += 2;
+  pages->size -= 2;
+  if (size > pages->size) size = pages->size;
+  free(pages->page);
+  pages->page = malloc(size ? size : 1);
+  if (pages->page == NULL) return SQLITE_NOMEM;
+  memcpy(pages->page, pages->data, size);
+  leaves->data = pages->page;
+  leaves->size = (int)size;
+  pages->data += size;
+  pages->size -= size;
+  return SQLITE_ROW;
+}
+
+/* Postings are ascending, and each can be weighed, or is said to be damaged. */
+static void check(Weights *weights, const Store *store, const Postings *postings) {
+  for (size_t i = postings->first; i < postings->past; i++) {
+    double sum;
+    if (i > postings->first && store->offset[i] <= store->offset[i - 1]) abort();
+    if (fts5_weigh(weights, store, i, &sum) == SQLITE_OK && !(sum >= 0.0)) abort();
+  }
+}
+
+static void read_leaves(const uint8_t *data, size_t size) {
+  static const int64_t rows[] = {1, 3, 64, 100};
+  Pages pages = {.leaves = {.load = load_page}};
+  Weights weights;
+  Store store = {0};
+  Postings postings = {0}, merged = {0};
+  RowSet deleted;
+  int at, end;
+  if (size < 2 || (size_t)(data[0] & 15) + 2 > size) return;
+  int term_size = data[0] & 15, columns = data[1] & 7, eager = data[1] >> 7;
+  pages.data = data + 2 + term_size;
+  pages.size = size - 2 - (size_t)term_size;
+  if (fts5_weights_init(&weights, 5) != SQLITE_OK || fts5_row_set(rows, 4, &deleted) != SQLITE_OK) abort();
+  weights.wanted[1] = 0;
+  fts5_weights_ready(&weights);
+  if (fts5_next_leaf(&pages.leaves) == SQLITE_ROW &&
+      fts5_find_term(&pages.leaves, data + 2, term_size, &at, &end) == SQLITE_OK &&
+      fts5_postings(&pages.leaves, at, end, columns, eager ? &deleted : NULL, &store, &postings) == SQLITE_OK) {
+    check(&weights, &store, &postings);
+    merged = postings;
+    if (fts5_weigh_all(&weights, eager, &store, &postings) == SQLITE_OK) {
+      merged.past = merged.first + (postings.past - postings.first) / 2;
+      if (fts5_newer_first(&store, &merged, &postings) == SQLITE_OK) check(&weights, &store, &merged);
+    }
+  }
+  fts5_store_clear(&store);
+  fts5_weights_clear(&weights);
+  sqlite3_free(deleted.bits);
+  free(pages.page);
+}
+
+static void read_tombstones(const uint8_t *data, size_t size) {
+  int64_t *rows = NULL;
+  size_t count = 0, room = 0;
+  RowSet set = {0};
+  if (fts5_tombstones(data, (int)size, 1, &rows, &count, &room) == SQLITE_OK &&
+      fts5_row_set(rows, count, &set) == SQLITE_OK) {
+    for (size_t i = 0; i < count; i++) {
+      if (!fts5_has(&set, rows[i])) abort();
+    }
+  }
+  sqlite3_free(set.bits);
+  sqlite3_free(rows);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 1 || size > 1 << 20) return 0;
+  uint8_t *record = malloc(size);
+  if (record == NULL) return 0;
+  memcpy(record, data + 1, size - 1);
+  Structure structure;
+  uint32_t tokens;
+  switch (data[0] & 3) {
+    case 0:
+      if (fts5_structure(record, (int)size - 1, &structure) == SQLITE_OK) sqlite3_free(structure.segments);
+      break;
+    case 1: fts5_document_size(record, (int)size - 1, 5, &tokens); break;
+    case 2: read_tombstones(record, size - 1); break;
+    default: read_leaves(record, size - 1);
+  }
+  free(record);
+  return 0;
+}
+
+#ifdef CHANGE_AT_RANDOM
+
+#define SEED 20240229u
+#define ROUNDS 100000
+
+/* Two segments with tombstones; five lengths; tombstones; the terms "0a" (rows over two leaves) and "0ab". */
+#define INPUT(bytes) {sizeof(bytes) - 1, bytes}
+static const struct {
+  size_t size;
+  const char *bytes;
+} inputs[] = {
+    INPUT("\0\0\0\0\0\xff\0\0\1\2\2\5\0\1\1\1\3\1\2\1\1\7\0\1\2\1\4\1\1\0\0\5"),
+    INPUT("\1\5\x81\2\0\0\1"),
+    INPUT("\2\4\1\0\0\0\0\0\2\0\0\0\3\0\0\0\0\0\0\1\2"),
+    INPUT("\3\2\0" "0a" "\0\x14" "\0\0\0\x13" "\2" "0a" "\1\2\3\2\6\1\1\2\1\6\1\1" "\4" "\0\x12"
+           "\0\7\0\x11" "\2\1\5\7\2\4\2" "\3" "0ab" "\3" "\x0b"),
+    INPUT("\3\2\x85" "0a" "\0\x1d" "\0\0\0\x1b" "\2" "0a" "\1\2\3\1\4\2\3\1\6\1\4\2" "\2\1" "b" "\1\2\3" "\4\x0d"),
+};
+
+static uint32_t next_random(uint32_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 17;
+  *state ^= *state << 5;
+  return *state;
+}
+
+int main(void) {
+  uint32_t state = SEED;
+  for (int round = 0; round < ROUNDS; round++) {
+    uint8_t data[128];
+    size_t which = next_random(&state) % (sizeof inputs / sizeof *inputs), size = inputs[which].size;
+    memcpy(data, inputs[which].bytes, size);
+    for (uint32_t changes = next_random(&state) % 6; changes; changes--) {
+      data[next_random(&state) % size] = (uint8_t)(next_random(&state) >> (next_random(&state) % 8));
+    }
+    size += next_random(&state) % 4 ? 0 : next_random(&state) % (sizeof data - size);
+    LLVMFuzzerTestOneInput(data, size);
+  }
+  return 0;
+}
+
+#endif

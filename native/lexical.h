@@ -1,0 +1,96 @@
+/*
+** What term_top (lexical.c) and its scoring (scoring.c) share: a query, and the cursor that answers it.
+*/
+#ifndef MEMDB0_LEXICAL_H
+#define MEMDB0_LEXICAL_H
+
+#include <stdbool.h>
+
+#include "fts5_index.h"
+
+#define BLOCK_ROWS 8000
+#define BLOCK_WORDS (BLOCK_ROWS / 64)
+#define FEW_TOKENS 2048
+
+/* What is asked of an FTS5 table and its shadow tables. */
+enum {
+  ASK_SCHEMA, ASK_COLUMNS, ASK_PROBE, ASK_VERSION, ASK_STRUCTURE, ASK_TOMBSTONES, ASK_PAGE, ASK_LEAVES, ASK_LENGTH,
+  ASK_LENGTHS, ASK_STAMP, ASK_TABLED, ASKS
+};
+
+typedef struct Index Index;
+struct Index {
+  Index *next;
+  char *name;
+  int users; /* queries that hold it */
+  sqlite3_stmt *ask[ASKS];
+};
+
+typedef struct Module {
+  sqlite3_vtab base;
+  sqlite3 *db;
+  sqlite3_stmt *json; /* the elements of a JSON array */
+  Index *indexes;     /* latest first */
+  Store spare;        /* what a query leaves to the next one */
+} Module;
+
+typedef struct Term {
+  char *text;
+  int text_size;
+  uint8_t *token; /* as X_data has it: '0' and the token */
+  int token_size;
+  int tokens;
+  double idf;
+  bool essential;
+  Postings *postings; /* [count], one for each segment that has the term */
+  int count;
+} Term;
+
+typedef struct Hit {
+  double score;
+  int64_t id;
+} Hit;
+
+/* One query: the terms as FTS5 sees them, what it says of the table, and the postings. */
+typedef struct Query {
+  Index *index;
+  Term *terms;
+  int count;
+  int prefix; /* the columns wanted are the first ones, so many; -1: they are not the first ones */
+  Weights weights;
+  Store store;
+  sqlite3_int64 rows, tokens;
+  double mean_length;
+  bool tabled; /* X_length tells the lengths */
+  double length_part[FEW_TOKENS]; /* k1 * (1 - b + b * D / mean) */
+  Structure structure;
+  RowSet *deleted; /* for each segment */
+} Query;
+
+typedef struct Cursor {
+  sqlite3_vtab_cursor base;
+  Query query;
+  Hit *hits; /* the portion: a heap while it is filled, then best first */
+  int portion, room, count, at;
+  bool begun, exhausted;
+  Hit last; /* the last hit of the portions before */
+  uint16_t *length; /* of the rows of a block, as X_length has them */
+  bool measured;    /* whether that is so; else each is sought */
+  double *score;
+  uint64_t candidate[BLOCK_WORDS]; /* a bit for each row of a block */
+  sqlite3_stmt *own; /* FTS5's own query, where it answers */
+  bool eof;
+} Cursor;
+
+/* The statement of that question, prepared once for each table. */
+int lexical_ask(Module *module, Index *index, int question, sqlite3_stmt **statement);
+
+/* What the length of a row adds to the denominator of BM25. */
+double lexical_length_part(const Query *query, uint32_t length);
+
+/* Score all rows for the next portion of hits, and put it into the cursor, best first. */
+int lexical_fill_portion(Cursor *cursor);
+
+static inline Module *module_of(Cursor *cursor) { return (Module *)cursor->base.pVtab; }
+
+#endif
