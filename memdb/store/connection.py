@@ -380,8 +380,8 @@ def harden(connection: apsw.Connection) -> None:
 
 
 def keep_plans(connection: apsw.Connection) -> None:
-    """Compile a statement once, whatever is bound to it: else one that tests `:parameter` by itself is compiled
-    again at each run, and for hybrid.sql that costs more than many a search.
+    """Compile a statement once, whatever is bound to it: else one that tests `:parameter` by itself is
+    compiled again at each run, and for hybrid.sql that costs more than many a search.
     """
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 

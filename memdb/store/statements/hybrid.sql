@@ -80,7 +80,7 @@ attribute_match AS MATERIALIZED (
                 WHERE unit.unit_id = axis_score.unit_id) BETWEEN :said_from AND :said_until)
   ) WHERE tie <= :n
 ),
--- Ties go by the dense score. Fewer than n units stand above the last tie, and of those that tie the n nearest are enough.
+-- Ties go by the dense score. Fewer than n units stand above the last tie; of those that tie the n nearest are enough.
 {attribute_near},
 unit_attribute AS MATERIALIZED (
   SELECT unit_id, max(score) AS score, min(distance) AS distance FROM (
