@@ -28,7 +28,7 @@ from memdb.records import (
     Verification,
     Window,
 )
-from memdb.store import schema
+from memdb.store import derived, schema
 from memdb.store import windows as store_windows
 from memdb.store.connection import Database
 from memdb.store.windows import Wanted
@@ -94,7 +94,8 @@ class Upkeep:
         version, which make anew what older ones made. Each window is one transaction: a build may be stopped
         at any moment and begun again. `session` and `source` pick one session. `retry` takes windows that
         failed before, `redo` these and those that another model has built; without a model it takes back what
-        models made. `progress` is told what was done so far.
+        models made. `progress` is told what was done so far. What searches are faster with and an older
+        version did not keep is made too, at once in place of little by little.
 
         Raises `ModelUnavailable` and `ModelError` when the model cannot run, `InputError` for a session that
         is not there, `ReadOnly`, `ScopeError`.
@@ -117,6 +118,7 @@ class Upkeep:
             if chosen is not None:
                 telling = prompt("trajectory")
                 built = construct_build.tell_traces(self._database, chosen, telling, reading, built, progress)
+            derived.complete(self._database)
         finally:
             if isinstance(backbone, str) and chosen is not None:
                 chosen.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,7 @@ from memdb.language.clock import parse_instant
 from memdb.models.ports import Encoder
 from memdb.records import Axis, Scope
 from memdb.settings import WINDOW_MESSAGES, WINDOW_OVERLAP
-from memdb.store import indexes, rows, schema, traces, windows
+from memdb.store import derived, indexes, rows, schema, traces, windows
 from memdb.store.connection import Connection, Database
 
 from .corpus import BLOCK, Corpus, Session
@@ -125,6 +126,7 @@ def make(path: Path, size: int, corpus: Corpus, encoder: Encoder) -> None:
         blocks = range(-(-size // BLOCK))
         for number in track(blocks, f"{size:,} messages", disable=not sys.stderr.isatty()):
             writer.write(shortened(corpus.block(number), size - number * BLOCK))
+        derived.complete(database)
     finally:
         database.close()
 
@@ -141,11 +143,14 @@ def shortened(sessions: list[Session], most: int) -> list[Session]:
 
 
 class Files:
-    """Files by size in a folder: what is there is used, what is not is made."""
+    """Files by size in a folder: what is there is used, with what this version keeps besides; what is not is
+    made.
+    """
 
     def __init__(self, folder: Path, encoder: Encoder, seed: int = 0) -> None:
         self.folder, self.encoder, self.seed = folder, encoder, seed
         self._corpus: Corpus | None = None
+        self._complete: set[Path] = set()
 
     @property
     def corpus(self) -> Corpus:
@@ -164,4 +169,8 @@ class Files:
                 part.with_name(part.name + end).unlink(missing_ok=True)
             make(part, size, self.corpus, self.encoder)
             part.rename(path)
+        elif path not in self._complete:
+            with closing(Database(path)) as database:
+                derived.complete(database)
+        self._complete.add(path)
         return path

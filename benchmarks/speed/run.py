@@ -35,8 +35,8 @@ Measure = Callable[[Setting], Found]
 
 # The rows of the table in order: the module of each, and its function.
 ROWS: Final = {
-    "dense": ("dense", "dense"),
-    "lexical": ("lexical", "lexical"),
+    "dense": ("vectors", "dense"),
+    "lexical": ("terms", "lexical"),
     "hybrid": ("asking", "hybrid"),
     "recall": ("asking", "recall"),
     "cold": ("cold", "cold"),

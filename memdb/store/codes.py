@@ -23,15 +23,19 @@ _STEP: Final = 4_096  # code_ids of a chunk
 _MOST: Final = 64  # chunks that are coded by one call of `keep`: an older file catches up little by little
 
 
-def keep(connection: apsw.Connection) -> None:
-    """Code the chunks that were filled since, inside the caller's transaction."""
+def keep(connection: apsw.Connection) -> bool:
+    """Code the chunks that were filled since, inside the caller's transaction; whether there are more."""
+    more = False
     for table in CODED:
         _make_table(connection, table)
         last = int(connection.execute(f"SELECT ifnull(max(chunk_id), 0) FROM {table}_chunks").get)
         connection.execute(f"DELETE FROM {table}_code WHERE code_id >= ?", (last * _STEP,))
         coded = int(connection.execute(f"SELECT ifnull(max(code_id), 0) FROM {table}_code").get) // _STEP
         if last - 1 > coded:
-            _code(connection, table, _filled(connection, table, coded, _MOST))
+            chunks = _filled(connection, table, coded, _MOST)
+            _code(connection, table, chunks)
+            more = more or len(chunks) == _MOST
+    return more
 
 
 def renew(connection: apsw.Connection) -> None:

@@ -112,6 +112,7 @@ class Database:
             load_vectors(connection)
             load_native(connection, self._want_native)
             self.native = native(connection)
+            keep_plans(connection)
             add_functions(connection)
             limit_cache(connection, settings.CACHE_KIB if flags & _READ_WRITE else settings.READER_CACHE_KIB)
             if not flags & _READ_WRITE and _bytes(self.path) >= settings.MAPPED_FROM_BYTES:
@@ -376,6 +377,13 @@ def harden(connection: apsw.Connection) -> None:
     connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("PRAGMA secure_delete = ON")
+
+
+def keep_plans(connection: apsw.Connection) -> None:
+    """Compile a statement once, whatever is bound to it: else one that tests `:parameter` by itself is
+    compiled again at each run, and for hybrid.sql that costs more than many a search.
+    """
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 def add_functions(connection: apsw.Connection) -> None:

@@ -27,6 +27,7 @@ Index: TypeAlias = Literal["message_terms", "unit_terms"]
 _STAMP_BLOCK = -1
 _STAMP = struct.Struct("<qqq")
 _HEAD = struct.Struct("<qq")  # rows and tokens of a block
+_ANEW = 1 << 62  # an origin that no stamp is of
 _MANY = 65_535  # stands for more tokens than 16 bits can tell
 
 
@@ -39,6 +40,7 @@ class Stamp(NamedTuple):
 
 
 class _Sql(NamedTuple):
+    state: str
     sizes: str
     blocks: str
     block: str
@@ -55,12 +57,12 @@ class _Changes(msgspec.Struct):
 
 _SQL: Final[dict[Index, _Sql]] = {
     "message_terms": _Sql(
-        "message_term_sizes", "message_length_blocks", "message_length_block", "put_message_length_block",
-        "clear_message_lengths",
+        "message_term_state", "message_term_sizes", "message_length_blocks", "message_length_block",
+        "put_message_length_block", "clear_message_lengths",
     ),
     "unit_terms": _Sql(
-        "unit_term_sizes", "unit_length_blocks", "unit_length_block", "put_unit_length_block",
-        "clear_unit_lengths",
+        "unit_term_state", "unit_term_sizes", "unit_length_blocks", "unit_length_block",
+        "put_unit_length_block", "clear_unit_lengths",
     ),
 }  # fmt: skip
 _changed: WeakKeyDictionary[apsw.Connection, dict[Index, _Changes]] = WeakKeyDictionary()
@@ -73,6 +75,16 @@ def changed(connection: apsw.Connection, index: Index, row: int) -> None:
     if not changes.first_origin:
         for _, _, origin in connection.execute(statement(_SQL[index].sizes), (row, row)):
             changes.first_origin = int(origin)
+
+
+def complete(connection: apsw.Connection) -> None:
+    """Let `settle` make all blocks of an index whose blocks are of another state, or that has none."""
+    known = connection.execute(statement("has_term_lengths")).get
+    for index, sql in _SQL.items():
+        stamp = read_stamp(connection, index) if known else None
+        state: Any = connection.execute(statement(sql.state)).fetchone()
+        if state[0] and (stamp is None or stamp.rows != state[0] or stamp.origin < state[1]):
+            _changed.setdefault(connection, {})[index] = _Changes(first_origin=_ANEW)
 
 
 def forget(connection: apsw.Connection) -> None:

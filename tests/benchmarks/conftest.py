@@ -1,10 +1,13 @@
-"""A small history in LoCoMo's shape, written for these tests, and retrievers that need no memory file."""
+"""A small history in LoCoMo's shape, written for these tests, retrievers that need no memory file, and
+what the rows of the speed table are measured with.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,9 @@ import pytest
 from benchmarks.quality.data import Conversation
 from benchmarks.quality.retrievers import BASELINES, Baseline, Prepared, Reply
 from benchmarks.quality.run import Prepare
+from benchmarks.speed.files import Files
+from benchmarks.speed.measured import Setting
+from memdb.models.fakes import HashEncoder
 
 
 def turn(dia_id: str, speaker: str, text: str, caption: str | None = None) -> dict[str, str]:
@@ -103,3 +109,14 @@ def prepare() -> Prepare:
         )
 
     return prepared
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Setting:
+    """Two small files to measure with, and a clock of which a tick is a millisecond."""
+    encoder = HashEncoder(32)
+    ticks = count()
+    return Setting(
+        files=Files(tmp_path / "kept", encoder), encoder=encoder, sizes=(30, 60), rounds=2, messages=60,
+        clock=lambda: next(ticks) / 1_000,
+    )  # fmt: skip

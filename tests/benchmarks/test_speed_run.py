@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from itertools import count
 from pathlib import Path
 
 import apsw
@@ -15,7 +14,6 @@ import pytest
 
 from benchmarks.speed import cold, results, run
 from benchmarks.speed.encode import Plain
-from benchmarks.speed.files import Files
 from benchmarks.speed.measured import Found, Held, Measured, Setting, exponent
 from benchmarks.speed.report import growth
 from memdb.activate.retrieve import SEARCHES
@@ -23,16 +21,6 @@ from memdb.models.fakes import HashEncoder
 from memdb.models.registry import DEFAULT_ENCODER, find, load_encoder
 from memdb.serve.benching import find_bench
 from memdb.store.extensions import NATIVE_SWITCH
-
-
-@pytest.fixture
-def setting(tmp_path: Path) -> Setting:
-    encoder = HashEncoder(32)
-    ticks = count()
-    return Setting(
-        files=Files(tmp_path / "kept", encoder), encoder=encoder, sizes=(30, 60), rounds=2, messages=60,
-        clock=lambda: next(ticks) / 1_000,
-    )  # fmt: skip
 
 
 def test_hybrid_is_held_against_its_channels_at_each_size(setting: Setting) -> None:

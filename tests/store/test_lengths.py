@@ -11,7 +11,7 @@ import pytest
 
 import memdb
 from memdb import Message
-from memdb.store import indexes, lengths
+from memdb.store import derived, indexes, lengths
 from memdb.store.connection import Database
 from memdb.store.lengths import BLOCK_ROWS
 from memdb.store.statements import statement
@@ -130,6 +130,32 @@ def test_a_file_of_an_earlier_version(database: Database) -> None:
     with database.reader() as connection:
         assert told(connection) == {row: row for row in range(1, 5_000, 700)} | {2: 4}
         assert fits(connection)
+
+
+def test_lengths_are_made_without_a_write(database: Database) -> None:
+    """[F-004] [F-071] Where there are none, and where they are of another state, even of as many rows."""
+    derived.complete(database)
+    with database.reader() as connection:
+        assert not connection.execute(statement("has_term_lengths")).get, "an empty index needs none"
+    for words in (3, 5):
+        with unaware(database) as connection:
+            connection.execute(
+                statement("put_message_terms"), {"message_id": 1, **FIELDS, "own": "x " * words}
+            )
+        derived.complete(database)
+        with database.reader() as connection:
+            assert told(connection) == {1: words}
+            assert fits(connection)
+
+
+def test_lengths_that_fit_are_left_alone(database: Database) -> None:
+    with database.atomic() as connection:
+        put(connection, 1, 3)
+    with database.atomic() as connection:
+        connection.execute("UPDATE message_terms_length SET lengths = zeroblob(4016) WHERE block = 0")
+    derived.complete(database)
+    with database.reader() as connection:
+        assert told(connection) == {}
 
 
 def test_messages_and_claims(memory: memdb.Memory, open_memory: OpenMemory) -> None:

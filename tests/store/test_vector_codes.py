@@ -113,6 +113,22 @@ def test_a_file_of_an_earlier_version_goes_on(
     assert memdb.open(path, encoder=HashEncoder(64), read_only=True).verify().ok
 
 
+def test_a_build_codes_all_of_a_file_of_an_earlier_version(
+    tmp_path: Path, open_memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[F-048] However many chunks one write codes; the second time there is nothing to do."""
+    path = tmp_path / "earlier.memdb"
+    earlier(path, monkeypatch, 3 * 512 + 1)
+    monkeypatch.setattr(codes, "_MOST", 1)
+    memory = open_memory(path)
+    memory.build()
+    made = coded(path)
+    assert sorted({number // 4_096 for number in made}) == [1, 2, 3]
+    memory.build()
+    assert coded(path) == made
+    assert memory.verify().ok
+
+
 def test_what_is_deleted_leaves_no_code(memory: memdb.Memory, path: Path) -> None:
     memory.add(told(0, SLOTS + 1))
     assert any(coded(path)[4_096][8:16])

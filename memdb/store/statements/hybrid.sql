@@ -38,7 +38,7 @@ label_hit AS (
   FROM constraint_name JOIN label ON label.axis = constraint_name.axis AND label.folded = constraint_name.folded
 ),
 name_match AS (
-  SELECT number, axis, unit_id, max(score) AS score FROM label_hit JOIN unit_label USING (label_id)
+  SELECT number, axis, unit_id, max(score) AS score FROM label_hit CROSS JOIN unit_label USING (label_id)
   GROUP BY number, unit_id
 ),
 -- TimeMatch: overlap coefficients in days; a unit that does not know its time falls back on the day it was said.
@@ -59,32 +59,37 @@ time_match AS (
   GROUP BY number, unit_id
 ),
 axis_score AS (
-  SELECT unit_id, sum(score) / (SELECT count(*) FROM json_each(:names) WHERE value ->> 0 = axis) AS score
-  FROM name_match GROUP BY axis, unit_id
+  SELECT unit_id, sum(score) / names AS score
+  FROM name_match CROSS JOIN (SELECT axis, count(*) AS names FROM constraint_name GROUP BY axis) USING (axis)
+  GROUP BY axis, unit_id
   UNION ALL
   SELECT unit_id, sum(score) / json_array_length(:times) FROM time_match GROUP BY unit_id
 ),
 -- S_ELT: the mean over the axes the question constrains. Every unit that can still enter the list of n, ties included.
+-- A common name has very many: no row of theirs is looked up but for a bound.
 attribute_match AS MATERIALIZED (
-  SELECT *, max(tie) OVER () AS last_tie FROM (
-    SELECT unit_id, unit.message_id, round(total / axes, 9) AS score, rank() OVER (ORDER BY round(total, 9) DESC) AS tie
-    FROM (SELECT unit_id, sum(score) AS total FROM axis_score GROUP BY unit_id) JOIN unit USING (unit_id)
-    CROSS JOIN (SELECT count(DISTINCT value ->> 0) + (json_array_length(:times) > 0) + 0.0 AS axes
-                FROM json_each(:names))
-    WHERE unit.scope_id IN (SELECT scope_id FROM visible)
-      AND (SELECT ifnull(said_key, 9223372036854775807) FROM message WHERE message_id = unit.message_id)
-        BETWEEN :said_from AND :said_until
+  SELECT unit_id, score, tie < max(tie) OVER () AS above FROM (
+    SELECT unit_id, round(sum(score) / axes, 9) AS score, rank() OVER (ORDER BY round(sum(score), 9) DESC) AS tie
+    FROM axis_score CROSS JOIN (SELECT count(DISTINCT value ->> 0) + (json_array_length(:times) > 0) + 0.0 AS axes
+                                FROM json_each(:names))
+    GROUP BY unit_id
+    HAVING (:everyone OR (SELECT scope_id FROM unit WHERE unit.unit_id = axis_score.unit_id)
+                         IN (SELECT scope_id FROM visible))
+       AND (:said_from = -9223372036854775808 AND :said_until = 9223372036854775807
+            OR (SELECT ifnull(said_key, 9223372036854775807) FROM unit JOIN message USING (message_id)
+                WHERE unit.unit_id = axis_score.unit_id) BETWEEN :said_from AND :said_until)
   ) WHERE tie <= :n
 ),
--- Ties are many here; they go by the dense score. Fewer than n units stand above the last tie, and of those that tie
--- for the last places the n nearest are enough.
+-- Ties go by the dense score. Fewer than n units stand above the last tie; of those that tie the n nearest are enough.
 {attribute_near},
 unit_attribute AS MATERIALIZED (
-  SELECT unit_id, message_id, score,
-         row_number() OVER (ORDER BY score DESC, coalesce(attribute_near.distance, attribute_near_last.distance, 2),
-                            unit_id) AS place
-  FROM attribute_match LEFT JOIN attribute_near USING (unit_id) LEFT JOIN attribute_near_last USING (unit_id)
-  ORDER BY place LIMIT :n
+  SELECT unit_id, max(score) AS score, min(distance) AS distance FROM (
+    SELECT unit_id, score, 2.0 AS distance FROM attribute_match
+    UNION ALL
+    SELECT unit_id, NULL, distance FROM attribute_near
+    UNION ALL
+    SELECT unit_id, NULL, distance FROM attribute_near_last
+  ) GROUP BY unit_id ORDER BY 2 DESC, 3, unit_id LIMIT :n
 ),
 
 -- Units: reciprocal rank fusion, S_RRF = sum of 1 / (kappa + rank).
@@ -95,7 +100,8 @@ unit_placed AS (
   SELECT 'unit_dense', unit_id, unit.message_id, score, row_number() OVER (ORDER BY score DESC, unit_id)
   FROM unit_dense JOIN unit USING (unit_id)
   UNION ALL
-  SELECT 'unit_attribute', unit_id, message_id, score, place FROM unit_attribute
+  SELECT 'unit_attribute', unit_id, unit.message_id, score, row_number() OVER (ORDER BY score DESC, distance, unit_id)
+  FROM unit_attribute JOIN unit USING (unit_id)
 ),
 unit_fused AS (
   SELECT unit_id, message_id, sum(1.0 / (:kappa + place)) AS score,

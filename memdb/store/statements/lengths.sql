@@ -12,6 +12,12 @@ CREATE TABLE unit_terms_length (
 -- name: has_term_lengths
 SELECT count(*) = 2 FROM sqlite_schema WHERE type = 'table' AND name IN ('message_terms_length', 'unit_terms_length');
 
+-- name: message_term_state
+SELECT count(*), ifnull(max(origin), 0) FROM message_terms_docsize;
+
+-- name: unit_term_state
+SELECT count(*), ifnull(max(origin), 0) FROM unit_terms_docsize;
+
 -- name: message_term_sizes
 SELECT id, sz, origin FROM message_terms_docsize WHERE id BETWEEN ? AND ? ORDER BY id;
 
