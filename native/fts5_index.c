@@ -368,7 +368,9 @@ static int next_row(Walk *walk, int here) {
     if (first) {
       uint64_t row;
       int n = first < LEAF_HEADER ? 0 : varint(leaves->data, first, leaves->body, &row);
-      if (n == 0 || row > MOST_ROW || row <= (uint64_t)walk->base + walk->offset) return SQLITE_CORRUPT;
+      if (n == 0) return SQLITE_CORRUPT;
+      if (row > MOST_ROW) return FTS5_NOT_READ;
+      if (row <= (uint64_t)walk->base + walk->offset) return SQLITE_CORRUPT;
       walk->offset = row - (uint64_t)walk->base;
       walk->at = (size_t)(first + n) + walk->shift;
       return walk->offset > UINT32_MAX ? FTS5_NOT_READ : SQLITE_ROW;

@@ -132,10 +132,12 @@ static int read_tabled(Cursor *cursor, int64_t start) {
   sqlite3_bind_int64(statement, 1, start / LENGTH_ROWS);
   sqlite3_bind_int64(statement, 2, start / LENGTH_ROWS + BLOCK_ROWS / LENGTH_ROWS - 1);
   while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-    uint64_t at = (uint64_t)(sqlite3_column_int64(statement, 0) - start / LENGTH_ROWS) * LENGTH_ROWS;
+    /* Whatever it says: a table that came with the file may compare its blocks as texts. */
+    uint64_t record = (uint64_t)sqlite3_column_int64(statement, 0) - (uint64_t)(start / LENGTH_ROWS);
     const uint8_t *data = sqlite3_column_blob(statement, 1);
     int size = sqlite3_column_bytes(statement, 1);
-    if (at >= BLOCK_ROWS || data == NULL || size != LENGTH_HEAD + 2 * LENGTH_ROWS) continue;
+    if (record >= BLOCK_ROWS / LENGTH_ROWS || data == NULL || size != LENGTH_HEAD + 2 * LENGTH_ROWS) continue;
+    size_t at = (size_t)record * LENGTH_ROWS;
     data += LENGTH_HEAD;
     memcpy(cursor->length + at, data, 2 * LENGTH_ROWS);
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__

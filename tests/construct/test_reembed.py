@@ -25,7 +25,7 @@ from memdb.construct import pipeline, traces
 from memdb.construct import reembed as construct_reembed
 from memdb.errors import Locked, MemdbWarning, ModelError
 from memdb.models.fakes import HashEncoder
-from memdb.records import Message, Reembedded, Scope
+from memdb.records import Message, Reembedded, Scope, Verification
 from memdb.store import schema, staging
 from memdb.store import traces as store_traces
 from memdb.store.connection import Database
@@ -103,7 +103,8 @@ def test_the_file_is_as_one_that_was_made_with_the_encoder(
         done = memory.reembed()
         assert done.replaced == OLD.name
         assert (done.encoder, done.vectors) == (encoder.name, done.made)
-        assert memory.verify() == memory.verify().__class__(counts=memory.about().counts)
+        found = memory.verify()
+        assert found == Verification(counts=memory.about().counts, search=found.search)
         with memdb.open(fresh, encoder=encoder) as other:
             assert answers(memory) == answers(other)
             assert answers(memory, memdb.CHANNELS[:4]) == answers(other, memdb.CHANNELS[:4])

@@ -263,6 +263,18 @@ def test_rows_far_from_all_others(row: int) -> None:
     assert answers_as_fts5(connection, Asked(["cat", "dog"]))
 
 
+@pytest.mark.parametrize("far", [1 << 40, (1 << 62) + 9, (1 << 63) - 99])
+def test_rows_far_from_those_on_the_leaf_before(far: int) -> None:
+    """The first row of a leaf is told in full: one is near enough on each side of a leaf's end."""
+    for near in range(300, 322):
+        with connect() as connection:
+            make(connection, "own, content = '', contentless_delete = 1")
+            connection.execute("INSERT INTO t(t, rank) VALUES ('pgsz', 64)")
+            for row in (*range(1, near), *range(far, far + 40)):
+                connection.execute("INSERT INTO t (rowid, own) VALUES (?, 'cat')", (row,))
+        assert answers_as_fts5(connection, Asked(["cat"]))
+
+
 def test_without_terms_nothing_is_found() -> None:
     connection = connect()
     make(connection)

@@ -7,7 +7,7 @@ import random
 import apsw
 import pytest
 
-from tests.native.terms import AS_OURS, COLUMNS, TOKENIZE, Asked, by_term_top, connect, make
+from tests.native.terms import AS_OURS, COLUMNS, TOKENIZE, Asked, by_fts5, by_term_top, connect, make
 
 KINDS = {"ours": AS_OURS, "with its text": f"{', '.join(COLUMNS)}, {TOKENIZE}"}
 RECORDS = {
@@ -146,3 +146,21 @@ def test_a_doclist_without_end_is_damage() -> None:
     )
     with pytest.raises(apsw.CorruptError, match="the index t is damaged"):
         by_term_top(connection, Asked(["always"]))
+
+
+@pytest.mark.parametrize("column", ["block", "block TEXT", "block TEXT COLLATE NOCASE", "block REAL"])
+@pytest.mark.parametrize("place", range(0, 8_000, 1_984))
+def test_lengths_of_blocks_that_are_no_numbers(column: str, place: int) -> None:
+    """As texts numbers have another order: a block far away must not be written beside the room."""
+    connection = connect()
+    make(connection, "own, content = '', contentless_delete = 1")
+    with connection:
+        for row in range(1, 201):
+            connection.execute("INSERT INTO t (rowid, own) VALUES (?, 'cat')", (row,))
+    connection.execute(f"CREATE TABLE t_length ({column}, lengths)")
+    far = place // 16 * pow(125, -1, 1 << 60) % (1 << 60)  # far * 2000 is `place` in 64 bits
+    stamp = b"".join(number.to_bytes(8, "little") for number in (9, 200, 200))
+    records = [("-1", stamp), *((f"{zeros}{far}", bytes(16 + 4_000)) for zeros in ("", "0", "00"))]
+    connection.executemany("INSERT INTO t_length VALUES (?, ?)", records)
+    asked = Asked(["cat"])
+    assert by_term_top(connection, asked) == by_fts5(connection, asked)

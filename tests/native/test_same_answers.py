@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -48,14 +49,22 @@ def both(
     quick = open_memory()
     for user, session, said in history(request.param):
         quick.add(said, session=session, scope=Scope(user=user))
+    return quick, opened_without(quick, open_memory, monkeypatch)
+
+
+def opened_without(
+    quick: memdb.Memory, open_memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
+) -> memdb.Memory:
+    """The file of `quick` once more, which memdb0 searches in there and not here."""
+    with quick.reader.database.reader() as connection:
+        if not native(connection):
+            pytest.skip(str(native(connection)))
     monkeypatch.setenv("MEMDB_NATIVE", "0")
     slow = open_memory()
     for memory, searches in ((quick, True), (slow, False)):
         with memory.reader.database.reader() as connection:
-            if searches and not native(connection):
-                pytest.skip(str(native(connection)))
             assert bool(native(connection)) is searches
-    return quick, slow
+    return slow
 
 
 @pytest.mark.parametrize("scope", [None, Scope(user="user 1"), Scope(user="nobody")])
@@ -86,3 +95,21 @@ def test_what_is_written_does_not_depend_on_it(
             contents.append([connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables])
     assert contents[0] == contents[1]
     assert all(contents[0][:3])
+
+
+@pytest.mark.parametrize("said", ["{}.", "Ana likes {}.", "Ana moved to Oslo with {}."])
+def test_many_that_are_equally_near(
+    open_memory: OpenMemory, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """Hundreds of texts with one vector: of those for which there is no place the same are left out."""
+    quick = open_memory()
+    orders = [" ".join(words) for words in permutations("red green blue black white pink".split())][:400]
+    told = [Message(NAMES[n % 4], said.format(words), "2024-03-01") for n, words in enumerate(orders)]
+    for start in range(0, len(told), 100):
+        quick.add(told[start : start + 100], session=f"s{start % 3}")
+    slow = opened_without(quick, open_memory, monkeypatch)
+    for question in ("Red and green?", "What colours does Ana like?", "Who moved to Oslo in March 2024?"):
+        for k in (5, 150):
+            found, expected = (one.recall(question, k) for one in (quick, slow))
+            assert found == expected
+        assert quick.trace(question) == slow.trace(question)
