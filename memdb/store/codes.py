@@ -30,12 +30,17 @@ def keep(connection: apsw.Connection) -> bool:
         _make_table(connection, table)
         last = int(connection.execute(f"SELECT ifnull(max(chunk_id), 0) FROM {table}_chunks").get)
         connection.execute(f"DELETE FROM {table}_code WHERE code_id >= ?", (last * _STEP,))
-        coded = int(connection.execute(f"SELECT ifnull(max(code_id), 0) FROM {table}_code").get) // _STEP
+        coded = _coded(connection, table)
         if last - 1 > coded:
             chunks = _filled(connection, table, coded, _MOST)
             _code(connection, table, chunks)
             more = more or len(chunks) == _MOST
     return more
+
+
+def lacking(connection: apsw.Connection) -> bool:
+    """Whether a chunk that is filled has no codes yet."""
+    return any(_filled(connection, table, _coded(connection, table), 1) for table in CODED)
 
 
 def renew(connection: apsw.Connection) -> None:
@@ -84,6 +89,13 @@ def wrong(connection: apsw.Connection) -> Iterator[str]:
                 found = connection.execute(f"SELECT codes FROM {table}_code WHERE code_id = ?", (number,)).get
                 if found != right.get(number):
                     yield f"{table}_code {number} does not hold the signs of its vectors"
+
+
+def _coded(connection: apsw.Connection, table: str) -> int:
+    """The last chunk that has codes."""
+    if not _has_table(connection, table):
+        return 0
+    return int(connection.execute(f"SELECT ifnull(max(code_id), 0) FROM {table}_code").get) // _STEP
 
 
 def _filled(connection: apsw.Connection, table: str, after: int, most: int) -> list[int]:

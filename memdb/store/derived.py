@@ -11,6 +11,9 @@ from memdb.store.connection import Database
 
 def complete(database: Database) -> None:
     """Make what is missing, in transactions of bounded length. Nothing is found differently for it."""
+    with database.reader() as connection:
+        if not codes.lacking(connection) and not lengths.lacking(connection):
+            return
     more = True
     while more:
         with database.atomic() as connection:

@@ -79,12 +79,20 @@ def changed(connection: apsw.Connection, index: Index, row: int) -> None:
 
 def complete(connection: apsw.Connection) -> None:
     """Let `settle` make all blocks of an index whose blocks are of another state, or that has none."""
+    for index in lacking(connection):
+        _changed.setdefault(connection, {})[index] = _Changes(first_origin=_ANEW)
+
+
+def lacking(connection: apsw.Connection) -> list[Index]:
+    """The indexes whose blocks are of another state, or that have none."""
     known = connection.execute(statement("has_term_lengths")).get
+    found: list[Index] = []
     for index, sql in _SQL.items():
         stamp = read_stamp(connection, index) if known else None
         state: Any = connection.execute(statement(sql.state)).fetchone()
         if state[0] and (stamp is None or stamp.rows != state[0] or stamp.origin < state[1]):
-            _changed.setdefault(connection, {})[index] = _Changes(first_origin=_ANEW)
+            found.append(index)
+    return found
 
 
 def forget(connection: apsw.Connection) -> None:
