@@ -367,10 +367,10 @@ def test_only_where_a_chain_can_start_the_graph_is_followed(chat: memdb.Memory, 
 def test_who_speaks_is_read_again_only_when_the_file_changed(
     chat: memdb.Memory, open_memory: OpenMemory, traced: list[str]
 ) -> None:
-    for writer in (chat, open_memory(chat.path, encoder=HashEncoder(64))):
+    other = open_memory(chat.path, encoder=HashEncoder(64))
+    for writer, name in ((chat, "Quentin"), (other, "Zelda")):
         chat.recall(QUESTION)
         traced.clear()
-        name = f"Newcomer{id(writer)}"
         writer.add([Message(name, "I play chess.")])
         traced.clear()
         found = chat.recall(f"What does {name} play?")
