@@ -147,17 +147,17 @@ def append(path: Path, facts: Facts, outcomes: Sequence[Outcome], answered: Sequ
     connection = _open(path)
     try:
         with connection:
-            run = _insert(connection, "run", msgspec.to_builtins(facts))
+            run = insert(connection, "run", msgspec.to_builtins(facts))
             for outcome in outcomes:
-                _insert(connection, "question", {"run": run, **msgspec.to_builtins(outcome)})
+                insert(connection, "question", {"run": run, **msgspec.to_builtins(outcome)})
             for one in answered:
-                _insert(connection, "answer", {"run": run, **msgspec.to_builtins(one)})
+                insert(connection, "answer", {"run": run, **msgspec.to_builtins(one)})
         return run
     finally:
         connection.close()
 
 
-def _insert(connection: apsw.Connection, table: str, row: dict[str, object]) -> int:
+def insert(connection: apsw.Connection, table: str, row: dict[str, object]) -> int:
     """One row, lists and objects as JSON; its rowid where the table has one."""
     names = ", ".join(f'"{name}"' for name in row)
     places = ", ".join(f":{name}" for name in row)

@@ -99,6 +99,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return 1_000 * (self.clock() - start)
 
 
+def at_each_size(setting: Setting, measure: Callable[[Setting, int], Found]) -> Found:
+    """What a row gives at every size, together."""
+    found = Found()
+    for size in setting.sizes:
+        found.extend(measure(setting, size))
+    return found
+
+
 def middle(values: Iterable[float]) -> float:
     """The median, to four digits that count."""
     return float(f"{median(values):.4g}")

@@ -13,7 +13,7 @@ import msgspec
 from memdb.version import __version__
 
 from ..quality.errors import BenchmarkError
-from ..quality.results import BUSY_TIMEOUT_MS, Machine, code_sha256, machine, memdb_settings
+from ..quality.results import BUSY_TIMEOUT_MS, Machine, code_sha256, insert, machine, memdb_settings
 from .measured import Found
 
 APPLICATION_ID: Final = 0x6D657370  # "mesp"
@@ -76,22 +76,8 @@ def check(path: Path) -> None:
 def append(path: Path, facts: Facts, found: Found) -> int:
     """Add a run and its figures, all or nothing; the run's number."""
     with closing(_open(path)) as connection, connection:
-        run = _insert(connection, "run", msgspec.to_builtins(facts))
+        run = insert(connection, "run", msgspec.to_builtins(facts))
         for table, rows in (("measured", found.measured), ("held", found.held), ("skipped", found.skipped)):
             for row in rows:
-                _insert(connection, table, {"run": run, **msgspec.to_builtins(row)})
+                insert(connection, table, {"run": run, **msgspec.to_builtins(row)})
     return run
-
-
-def _insert(connection: apsw.Connection, table: str, row: dict[str, object]) -> int:
-    names = ", ".join(f'"{name}"' for name in row)
-    places = ", ".join(f":{name}" for name in row)
-    cells = {name: _cell(value) for name, value in row.items()}
-    connection.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", cells)
-    return connection.last_insert_rowid()
-
-
-def _cell(value: object) -> str | int | float | None:
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    return msgspec.json.encode(value).decode()

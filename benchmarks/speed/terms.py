@@ -20,7 +20,7 @@ from memdb.store.connection import Connection, Database
 from memdb.store.extensions import native
 
 from .asking import LARGE, questions
-from .measured import CPU_MS, FIRST_MS, OURS, Found, Held, Measured, Setting, middle
+from .measured import CPU_MS, FIRST_MS, OURS, Found, Held, Measured, Setting, at_each_size, middle
 from .term_peers import PEERS, indexed_texts
 from .vectors import Asked, ask
 
@@ -41,10 +41,7 @@ Search = Callable[[list[str]], list[Any]]
 
 def lexical(setting: Setting) -> Found:
     """The row, at each size."""
-    found = Found()
-    for size in setting.sizes:
-        found.extend(_At(setting, size).measure())
-    return found
+    return at_each_size(setting, lambda setting, size: _At(setting, size).measure())
 
 
 class _At:

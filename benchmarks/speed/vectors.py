@@ -22,7 +22,7 @@ from memdb.store.extensions import native
 from memdb.store.indexes import code, vector_scale
 
 from .asking import LARGE, questions
-from .measured import CPU_MS, FIRST_MS, OURS, Found, Held, Measured, Setting, middle
+from .measured import CPU_MS, FIRST_MS, OURS, Found, Held, Measured, Setting, at_each_size, middle
 from .vector_peers import PEERS, Floats
 
 ROW: Final = "dense"
@@ -51,10 +51,7 @@ class Asked(NamedTuple):
 
 def dense(setting: Setting) -> Found:
     """The row, at each size."""
-    found = Found()
-    for size in setting.sizes:
-        found.extend(_At(setting, size).measure())
-    return found
+    return at_each_size(setting, lambda setting, size: _At(setting, size).measure())
 
 
 class _At:
