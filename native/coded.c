@@ -8,9 +8,10 @@
 **
 ** The score of a code is its product with the query, of which 4 bits a component are kept. It is a linear function of
 ** the cosine plus noise; slope, offset and deviation are estimated from vectors spread over the table. All codes are
-** scored, and the vectors behind them compared exactly, best score first, until a score is so low that a vector that
-** enters the k nearest would have more than DEVIATIONS standard deviations of noise. If for that more candidates are
-** needed than are kept, or if scores tell nothing, the whole table is compared exactly.
+** scored, and the vectors behind the best FIRST ones compared exactly, which tells how near the k-th nearest is at most.
+** Then those are compared whose score is not so low that a vector that enters the k nearest would have more than
+** DEVIATIONS standard deviations of noise. If these are a large share of all, or if scores tell nothing, the whole table
+** is compared exactly.
 */
 #include "search.h"
 
@@ -20,30 +21,40 @@
 SQLITE_EXTENSION_INIT3
 
 #define PART_BYTES 4050  /* of codes that stay on a page of 4096 */
-#define POOL 8192        /* candidates that are kept at least */
-#define POOL_OF_K 32     /* and for each row that is asked for */
 #define SAMPLES 12       /* parts from which slope and deviation are estimated */
 #define LEAST_SAMPLE 128 /* vectors without which they are not */
 #define DEVIATIONS 2.0   /* at the last place one in 44 is missed, at the others fewer */
-#define BATCH 512        /* candidates that are compared between two looks at the bound */
+#define FIRST 512        /* candidates that are compared first */
+#define FIRST_OF_K 4     /* and for each row that is asked for */
+#define GROUP 16         /* scores of which the best one is kept: most are passed over together */
+#define MOST_SHARE 4     /* of so many rows one may be a candidate */
+
+/* Slots of a chunk whose scores were kept. */
+typedef struct Part {
+  i64 chunk;
+  int first, n;
+} Part;
 
 typedef struct Coded {
   Search *search;
   sqlite3_stmt *codes; /* code_id, codes */
   i64 code_id;         /* of its row; INT64_MAX: it has none */
-  int code_bytes, parts, part_slots;
+  int code_bytes, chunk_parts, part_slots;
   uint8_t *planes;
-  int32_t *scores; /* of a part */
-  /* The candidates with the best scores, and the best score that was dropped. */
-  Candidate *pool;
-  int n, room;
-  int32_t dropped;
+  /* What was scored, in the order of the file: the parts, and one after the other the scores of their slots. */
+  Part *parts;
+  int32_t *scores; /* DEAD: of a slot that is not looked at */
+  int32_t *best;   /* of each GROUP of a part */
+  i64 n_parts, room, n_scores, n_groups;
+  Candidate *candidates;
   /* Sums over the sample: x the cosine, y the score. */
-  i64 part_number, part_step;
+  i64 part_step;
   double count, x, y, xx, xy, yy;
   double slope, offset, deviation;
   int known; /* whether these are */
 } Coded;
+
+#define DEAD INT32_MIN
 
 /* ---- Room ---- */
 
@@ -67,14 +78,11 @@ static void cut_query(Coded *coded) {
 static int allocate(Coded *coded) {
   const Search *search = coded->search;
   int most = PART_BYTES / (coded->code_bytes = (search->shadow.dims + 7) / 8);
-  coded->parts = (search->shadow.slots + most - 1) / most;
-  coded->part_slots = (search->shadow.slots + coded->parts - 1) / coded->parts;
-  coded->room = 2 * (search->k > POOL / POOL_OF_K ? search->k * POOL_OF_K : POOL);
+  coded->chunk_parts = (search->shadow.slots + most - 1) / most;
+  coded->part_slots = (search->shadow.slots + coded->chunk_parts - 1) / coded->chunk_parts;
   size_t planes = (size_t)memdb0_plane_bytes(coded->code_bytes) * MEMDB0_PLANES;
   coded->planes = sqlite3_malloc64(planes);
-  coded->scores = sqlite3_malloc64(sizeof(int32_t) * (size_t)coded->part_slots);
-  coded->pool = sqlite3_malloc64(sizeof(Candidate) * (size_t)coded->room);
-  if (!coded->planes || !coded->scores || !coded->pool) return SQLITE_NOMEM;
+  if (!coded->planes) return SQLITE_NOMEM;
   memset(coded->planes, 0, planes);
   cut_query(coded);
   return SQLITE_OK;
@@ -83,45 +91,10 @@ static int allocate(Coded *coded) {
 static void free_coded(Coded *coded) {
   sqlite3_finalize(coded->codes);
   sqlite3_free(coded->planes);
+  sqlite3_free(coded->parts);
   sqlite3_free(coded->scores);
-  sqlite3_free(coded->pool);
-}
-
-/* ---- The pool ---- */
-
-static void exchange(Candidate *a, Candidate *b) {
-  Candidate other = *a;
-  *a = *b;
-  *b = other;
-}
-
-/* Put the m candidates with the best scores first (Hoare's selection). */
-static void select_best(Candidate *pool, int n, int m) {
-  int low = 0, high = n - 1;
-  while (low < high) {
-    int32_t pivot = pool[low + (high - low) / 2].score;
-    int i = low, j = high;
-    while (i <= j) {
-      while (pool[i].score > pivot) i++;
-      while (pool[j].score < pivot) j--;
-      if (i <= j) exchange(&pool[i++], &pool[j--]);
-    }
-    if (m - 1 <= j) high = j;
-    else if (m - 1 >= i) low = i;
-    else return;
-  }
-}
-
-static void pool_add(Coded *coded, Candidate candidate) {
-  if (coded->n == coded->room) {
-    int half = coded->room / 2;
-    select_best(coded->pool, coded->n, half);
-    for (coded->n = half; coded->n < coded->room; coded->n++) {
-      if (coded->pool[coded->n].score > coded->dropped) coded->dropped = coded->pool[coded->n].score;
-    }
-    coded->n = half;
-  }
-  if (candidate.score > coded->dropped) coded->pool[coded->n++] = candidate;
+  sqlite3_free(coded->best);
+  sqlite3_free(coded->candidates);
 }
 
 /* ---- Scores ---- */
@@ -152,7 +125,7 @@ static void sample(Coded *coded, int32_t score, int32_t dot, int32_t norm) {
   coded->yy += y * y;
 }
 
-static int sample_part(Coded *coded, i64 chunk, int first, int n) {
+static int sample_part(Coded *coded, i64 chunk, int first, int n, const int32_t *scores) {
   int32_t dot[SEARCH_GROUP], norm[SEARCH_GROUP];
   Search *search = coded->search;
   for (int from = 0; from < n; from += SEARCH_GROUP) {
@@ -161,10 +134,40 @@ static int sample_part(Coded *coded, i64 chunk, int first, int n) {
     if (rc != SQLITE_OK) return rc;
     search->kernel->products(search->rows, some, search->shadow.dims, search->query, dot, norm);
     for (int i = 0; i < some; i++) {
-      if (is_live(search->shadow.validity, first + from + i)) sample(coded, coded->scores[from + i], dot[i], norm[i]);
+      if (is_live(search->shadow.validity, first + from + i)) sample(coded, scores[from + i], dot[i], norm[i]);
     }
   }
   return SQLITE_OK;
+}
+
+static int groups_of(int n) { return (n + GROUP - 1) / GROUP; }
+
+static int make_room(Coded *coded) {
+  if (coded->n_parts < coded->room) return SQLITE_OK;
+  i64 room = coded->room ? 2 * coded->room : 256;
+  sqlite3_uint64 slots = (sqlite3_uint64)(room * coded->part_slots);
+  sqlite3_uint64 groups = (sqlite3_uint64)(room * groups_of(coded->part_slots));
+  Part *parts = sqlite3_realloc64(coded->parts, sizeof(Part) * (sqlite3_uint64)room);
+  if (parts) coded->parts = parts;
+  int32_t *scores = sqlite3_realloc64(coded->scores, sizeof(int32_t) * slots);
+  if (scores) coded->scores = scores;
+  int32_t *best = sqlite3_realloc64(coded->best, sizeof(int32_t) * groups);
+  if (best) coded->best = best;
+  if (!parts || !scores || !best) return SQLITE_NOMEM;
+  coded->room = room;
+  return SQLITE_OK;
+}
+
+/* The scores of a part, without those of slots that are not looked at. */
+static void keep_part(Coded *coded, i64 chunk, int first, int n) {
+  int32_t *scores = coded->scores + coded->n_scores, *best = coded->best + coded->n_groups;
+  for (int i = 0; i < n; i++) {
+    if (!is_live(coded->search->live, first + i)) scores[i] = DEAD;
+    if (i % GROUP == 0 || scores[i] > best[i / GROUP]) best[i / GROUP] = scores[i];
+  }
+  coded->parts[coded->n_parts++] = (Part){chunk, first, n};
+  coded->n_scores += n;
+  coded->n_groups += groups_of(n);
 }
 
 static int score_part(Coded *coded, i64 chunk, int first, int n) {
@@ -173,13 +176,13 @@ static int score_part(Coded *coded, i64 chunk, int first, int n) {
   if (codes == 0 || sqlite3_column_bytes(coded->codes, 1) != n * coded->code_bytes) {
     return shadow_corrupt(&search->shadow, "the codes", chunk);
   }
-  search->kernel->scores(codes, n, coded->code_bytes, coded->planes, coded->scores);
-  for (int i = 0; i < n; i++) {
-    if (coded->scores[i] <= coded->dropped || !is_live(search->live, first + i)) continue;
-    pool_add(coded, (Candidate){chunk, first + i, coded->scores[i]});
-  }
-  if (coded->part_number++ % coded->part_step != 0) return SQLITE_OK;
-  return sample_part(coded, chunk, first, n);
+  int rc = make_room(coded);
+  if (rc != SQLITE_OK) return rc;
+  int32_t *scores = coded->scores + coded->n_scores;
+  search->kernel->scores(codes, n, coded->code_bytes, coded->planes, scores);
+  if (coded->n_parts % coded->part_step == 0) rc = sample_part(coded, chunk, first, n, scores);
+  keep_part(coded, chunk, first, n);
+  return rc;
 }
 
 static int score_chunk(Coded *coded, i64 chunk) {
@@ -200,7 +203,7 @@ static int score_all(Coded *coded) {
   Search *search = coded->search;
   i64 chunk;
   int rc;
-  i64 parts = search->shadow.last_chunk * coded->parts;
+  i64 parts = search->shadow.last_chunk * coded->chunk_parts;
   coded->part_step = parts / SAMPLES > 1 ? parts / SAMPLES : 1;
   shadow_rewind(&search->shadow);
   while ((rc = search_next_chunk(search, &chunk)) == SQLITE_ROW) {
@@ -234,39 +237,98 @@ static double least_score(const Coded *coded) {
   return coded->offset + coded->slope * (1 - farthest) - DEVIATIONS * coded->deviation;
 }
 
-/* Compare candidates, best score first, as long as one may enter. */
-static int compare_pool(Coded *coded) {
-  int rc = SQLITE_OK;
-  for (int from = 0; rc == SQLITE_OK && from < coded->n; from += BATCH) {
-    Candidate *batch = coded->pool + from;
-    int left = coded->n - from, n = left < BATCH ? left : BATCH, good = 0;
-    double least = least_score(coded);
-    if (n < left) select_best(batch, left, n);
-    for (int i = 0; i < n; i++) {
-      if (batch[i].score >= least) exchange(&batch[good++], &batch[i]);
+/* Bring the n-th of the highest to its place (Hoare's selection). */
+static int32_t nth_highest(int32_t *values, i64 count, i64 n) {
+  i64 low = 0, high = count - 1;
+  while (low < high) {
+    int32_t pivot = values[low + (high - low) / 2];
+    i64 i = low, j = high;
+    while (i <= j) {
+      while (values[i] > pivot) i++;
+      while (values[j] < pivot) j--;
+      if (i > j) break;
+      int32_t other = values[i];
+      values[i++] = values[j];
+      values[j--] = other;
     }
-    rc = search_candidates(coded->search, batch, good);
-    if (good < n) break;
+    if (n <= j) high = j;
+    else if (n >= i) low = i;
+    else break;
   }
-  return rc;
+  return values[n];
+}
+
+/* A score that at least n have, and not many more, as they stand in as many groups; DEAD if there are no more groups. */
+static int score_of_best(const Coded *coded, i64 n, int32_t *score) {
+  *score = DEAD;
+  if (coded->n_groups <= n) return SQLITE_OK;
+  int32_t *values = sqlite3_malloc64(sizeof(int32_t) * (sqlite3_uint64)coded->n_groups);
+  if (values == 0) return SQLITE_NOMEM;
+  memcpy(values, coded->best, sizeof(int32_t) * (size_t)coded->n_groups);
+  *score = nth_highest(values, coded->n_groups, n - 1);
+  sqlite3_free(values);
+  return SQLITE_OK;
+}
+
+/* The candidates of scores from `least` on and below `end`; how many, though no more than `most` are put down. */
+static i64 list_scored(Coded *coded, int32_t least, int32_t end, i64 most) {
+  const int32_t *scores = coded->scores, *best = coded->best;
+  i64 n = 0;
+  for (i64 part = 0; part < coded->n_parts; part++) {
+    Part of = coded->parts[part];
+    for (int first = 0; first < of.n; first += GROUP) {
+      int last = of.n - first < GROUP ? of.n : first + GROUP;
+      if (*best++ < least) continue;
+      for (int i = first; i < last; i++) {
+        if (scores[i] < least || scores[i] >= end) continue;
+        if (n++ < most) coded->candidates[n - 1] = (Candidate){of.chunk, of.first + i};
+      }
+    }
+    scores += of.n;
+  }
+  return n;
+}
+
+/* Compare the vectors of scores from `least` on and below `end`; whether they are not too many for that. */
+static int compare_scored(Coded *coded, int32_t least, int32_t end, int *few) {
+  i64 n = list_scored(coded, least, end, 0);
+  *few = n <= coded->n_scores / MOST_SHARE;
+  if (!*few) return SQLITE_OK;
+  sqlite3_free(coded->candidates);
+  coded->candidates = sqlite3_malloc64(sizeof(Candidate) * ((sqlite3_uint64)n + 1));
+  if (coded->candidates == 0) return SQLITE_NOMEM;
+  list_scored(coded, least, end, n);
+  return search_candidates(coded->search, coded->candidates, n);
+}
+
+/* Whether all that may be among the k nearest was compared. */
+static int compare_best(Coded *coded, int *all) {
+  i64 k = coded->search->k;
+  int32_t end;
+  int rc = score_of_best(coded, k * FIRST_OF_K > FIRST ? k * FIRST_OF_K : FIRST, &end);
+  *all = coded->n_scores == 0;
+  if (rc != SQLITE_OK || end == DEAD) return rc;
+  rc = compare_scored(coded, end, INT32_MAX, all);
+  if (rc != SQLITE_OK || !*all) return rc;
+  double least = ceil(least_score(coded));
+  if (least >= end) return SQLITE_OK;
+  return compare_scored(coded, least > DEAD ? (int32_t)least : DEAD + 1, end, all);
 }
 
 int search_coded(Search *search) {
   Coded coded;
   memset(&coded, 0, sizeof(coded));
   coded.search = search;
-  coded.dropped = INT32_MIN;
-  int rc = allocate(&coded), done = 0;
+  int rc = allocate(&coded), all = 0;
   if (rc == SQLITE_OK) rc = open_codes(&coded);
   if (rc == SQLITE_OK) rc = score_all(&coded);
   if (rc == SQLITE_OK) {
     estimate(&coded);
-    if (coded.known || coded.dropped == INT32_MIN) rc = compare_pool(&coded);
-    done = coded.dropped == INT32_MIN || coded.dropped < least_score(&coded);
+    if (coded.known || coded.n_scores == 0) rc = compare_best(&coded, &all);
   }
   free_coded(&coded);
   if (rc == SQLITE_NOTFOUND) rc = SQLITE_OK;
-  if (rc != SQLITE_OK || done) return rc;
+  if (rc != SQLITE_OK || all) return rc;
   search_start(search);
   return search_exactly(search);
 }

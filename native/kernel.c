@@ -154,18 +154,37 @@ AVX512 static void avx512_products(const int8_t *rows, int n, int dims, const in
   }
 }
 
-/* Codes of at most 64 bytes: the planes stay in registers. */
+/* The sums of the lanes of eight vectors. */
+AVX512 static __m512i sums_of_8(const __m512i v[8]) {
+  __m512i pair[4], four[2];
+  for (int i = 0; i < 4; i++) {
+    pair[i] = _mm512_add_epi64(_mm512_unpacklo_epi64(v[2 * i], v[2 * i + 1]),
+                               _mm512_unpackhi_epi64(v[2 * i], v[2 * i + 1]));
+  }
+  for (int i = 0; i < 2; i++) { /* lanes of 128 bits: those of two vectors, each with its neighbour */
+    four[i] = _mm512_add_epi64(_mm512_shuffle_i64x2(pair[2 * i], pair[2 * i + 1], 0x88),
+                               _mm512_shuffle_i64x2(pair[2 * i], pair[2 * i + 1], 0xdd));
+  }
+  return _mm512_add_epi64(_mm512_shuffle_i64x2(four[0], four[1], 0x88), _mm512_shuffle_i64x2(four[0], four[1], 0xdd));
+}
+
+/* Codes of at most 64 bytes, eight at a time: the planes stay in registers. */
 AVX512 static void avx512_short_scores(const uint8_t *codes, int n, int bytes, const uint8_t *planes, int32_t *score) {
   const __mmask64 mask = first_bytes(bytes);
   const __m512i p0 = _mm512_loadu_si512(planes), p1 = _mm512_loadu_si512(planes + 64);
   const __m512i p2 = _mm512_loadu_si512(planes + 128), p3 = _mm512_loadu_si512(planes + 192);
-  for (int i = 0; i < n; i++, codes += bytes) {
-    __m512i code = _mm512_maskz_loadu_epi8(mask, codes);
-    __m512i high = _mm512_sub_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p2)),
-                                    _mm512_slli_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p3)), 1));
-    __m512i low = _mm512_add_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p0)),
-                                   _mm512_slli_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p1)), 1));
-    score[i] = (int32_t)_mm512_reduce_add_epi64(_mm512_add_epi64(low, _mm512_slli_epi64(high, 2)));
+  for (int i = 0; i < n; i += 8) {
+    __m512i sums[8];
+    int some = n - i < 8 ? n - i : 8;
+    for (int j = 0; j < 8; j++) {
+      __m512i code = _mm512_maskz_loadu_epi8(mask, codes + (size_t)(i + (j < some ? j : 0)) * (size_t)bytes);
+      __m512i high = _mm512_sub_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p2)),
+                                      _mm512_slli_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p3)), 1));
+      __m512i low = _mm512_add_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p0)),
+                                     _mm512_slli_epi64(_mm512_popcnt_epi64(_mm512_and_si512(code, p1)), 1));
+      sums[j] = _mm512_add_epi64(low, _mm512_slli_epi64(high, 2));
+    }
+    _mm256_mask_storeu_epi32(score + i, (__mmask8)((1u << some) - 1), _mm512_cvtepi64_epi32(sums_of_8(sums)));
   }
 }
 

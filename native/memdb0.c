@@ -7,6 +7,7 @@
 **   memdb0.c    memdb0_version(), the version of this interface: memdb uses no other than its own; and
 **               memdb0_simd(), the name of the kernel that is used here
 **   scan.c      vector_top(), the nearest vectors of a vec0 table, whose tables shadow.c reads
+**   match.c     match_scores() and match_top(), the rows that meet a question best, the nearest ones first
 **   kernel.c    products of vectors, for the instructions that the processor has
 **   lexical.c   term_top(), the rows of an FTS5 table with the best BM25 scores, with scoring.c and fts5_index.c
 */
@@ -21,7 +22,7 @@ SQLITE_EXTENSION_INIT1
 #define HAS_LEXICAL 1
 #endif
 
-#define MEMDB0_VERSION 1
+#define MEMDB0_VERSION 2
 
 static void version(sqlite3_context *context, int n, sqlite3_value **values) {
   (void)n, (void)values;
@@ -46,6 +47,7 @@ int sqlite3_memdb0_init(sqlite3 *db, char **error, const sqlite3_api_routines *a
   rc = sqlite3_create_function_v2(db, "memdb0_version", 0, flags, 0, version, 0, 0, 0);
   if (rc == SQLITE_OK) rc = sqlite3_create_function_v2(db, "memdb0_simd", 0, flags, 0, simd, 0, 0, 0);
   if (rc == SQLITE_OK) rc = memdb0_scan_init(db);
+  if (rc == SQLITE_OK) rc = memdb0_match_init(db);
   if (rc == SQLITE_OK && HAS_LEXICAL) rc = memdb0_lexical_init(db);
   return rc;
 }

@@ -10,6 +10,7 @@
 
 /* Each part registers what it offers with one connection, and returns an SQLite result code. */
 int memdb0_scan_init(sqlite3 *db);
+int memdb0_match_init(sqlite3 *db);
 int memdb0_lexical_init(sqlite3 *db);
 
 /*

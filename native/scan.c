@@ -23,10 +23,7 @@
 
 SQLITE_EXTENSION_INIT3
 
-#define MOST_K 65536      /* rows that may be asked for */
-#define CODED_SLOTS 30000 /* smaller tables are compared exactly */
-#define LEAST_SHARE 64    /* and so is one of which more rows than one of so many are asked for */
-#define ROW_OF_ID 16      /* slots that cost as much to scan as one id to look up */
+#define MOST_K 65536 /* rows that may be asked for */
 
 /* ---- Arguments ---- */
 
@@ -123,17 +120,6 @@ static int read_how(Search *search, sqlite3_value *value) {
     else if (strcmp(word, "coded") == 0) search->only_coded = 1;
     else if ((search->kernel = memdb0_kernel(word)) == 0) return fails(search, "this processor has no such kernel");
   }
-  return SQLITE_OK;
-}
-
-static int read_query(Search *search, sqlite3_value *value) {
-  int dims = search->shadow.dims, bytes = sqlite3_value_bytes(value);
-  const void *blob = sqlite3_value_blob(value);
-  if (sqlite3_value_type(value) != SQLITE_BLOB || blob == 0 || bytes != dims) {
-    return fails(search, "the vector has not as many components of int8 as those of the table");
-  }
-  memcpy(search->query, blob, (size_t)dims);
-  for (int i = 0; i < dims; i++) search->query_norm += search->query[i] * search->query[i];
   return SQLITE_OK;
 }
 
@@ -235,9 +221,8 @@ static void read_within(Search *search, sqlite3_value *value) {
 }
 
 static int read_arguments(Search *search, sqlite3_value **value) {
-  int rc = search_allocate(search, (int)sqlite3_value_int64(value[COL_K - COL_SOURCE]));
-  if (rc == SQLITE_OK) rc = read_query(search, value[COL_VECTOR - COL_SOURCE]);
-  if (rc == SQLITE_OK && value[COL_SCOPES - COL_SOURCE]) {
+  int rc = SQLITE_OK;
+  if (value[COL_SCOPES - COL_SOURCE]) {
     rc = read_list(search, value[COL_SCOPES - COL_SOURCE], &search->scopes);
   }
   if (rc == SQLITE_OK && value[COL_FROM - COL_SOURCE]) {
@@ -258,14 +243,9 @@ static int run(Search *search, sqlite3 *db, sqlite3_value **value) {
   i64 k = sqlite3_value_int64(value[COL_K - COL_SOURCE]);
   if (name == 0) return fails(search, "which table?");
   if (k < 0 || k > MOST_K) return fails(search, "k is out of range");
-  int rc = shadow_open(&search->shadow, db, name);
+  int rc = search_open(search, db, name, value[COL_VECTOR - COL_SOURCE], (int)k);
   if (rc == SQLITE_OK) rc = read_arguments(search, value);
-  if (rc != SQLITE_OK || k == 0) return rc;
-  search_start(search);
-  i64 slots = search->shadow.last_chunk * search->shadow.slots;
-  if (search->ids.given && (i64)search->ids.n * ROW_OF_ID <= slots) return search_ids(search);
-  int coded = search->only_coded || (slots >= CODED_SLOTS && k <= slots / LEAST_SHARE && !search->only_exact);
-  return coded && !search->ids.given ? search_coded(search) : search_exactly(search);
+  return rc == SQLITE_OK && k > 0 ? search_best(search) : rc;
 }
 
 /* Without a vector there is nothing to look for. */
@@ -282,11 +262,7 @@ static int filter(sqlite3_vtab_cursor *base, int given, const char *name, int ar
   cursor->n = cursor->at = 0;
   if (sqlite3_value_type(value[COL_VECTOR - COL_SOURCE]) == SQLITE_NULL) return SQLITE_OK;
   Search search;
-  memset(&search, 0, sizeof(search));
-  search.said_from = INT64_MIN;
-  search.said_until = INT64_MAX;
-  search.within = INFINITY;
-  search.kernel = memdb0_kernel(0);
+  search_init(&search);
   int rc = run(&search, table->db, value);
   if (rc == SQLITE_OK) {
     search_sort(&search);

@@ -10,10 +10,21 @@
 SQLITE_EXTENSION_INIT3
 
 #define EXACT_FLOAT (1 << 24) /* integers up to here are exact in float */
+#define CODED_SLOTS 30000     /* smaller tables are compared exactly */
+#define LEAST_SHARE 64        /* and so is one of which more rows than one of so many are asked for */
+#define ROW_OF_ID 64          /* slots that cost as much to scan as one id to look up */
 
 /* ---- Room ---- */
 
-int search_allocate(Search *search, int k) {
+void search_init(Search *search) {
+  memset(search, 0, sizeof(*search));
+  search->said_from = INT64_MIN;
+  search->said_until = INT64_MAX;
+  search->within = INFINITY;
+  search->kernel = memdb0_kernel(0);
+}
+
+static int allocate(Search *search, int k) {
   sqlite3_uint64 slots = (sqlite3_uint64)search->shadow.slots, dims = (sqlite3_uint64)search->shadow.dims;
   search->k = k;
   search->hits = sqlite3_malloc64(sizeof(Hit) * ((sqlite3_uint64)k + 1));
@@ -24,6 +35,21 @@ int search_allocate(Search *search, int k) {
   search->rows = sqlite3_malloc64(SEARCH_GROUP * dims);
   int all = search->hits && search->query && search->live && search->values && search->rowids && search->rows;
   return all ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+int search_open(Search *search, sqlite3 *db, const char *name, sqlite3_value *vector, int k) {
+  int rc = shadow_open(&search->shadow, db, name), dims = search->shadow.dims;
+  if (rc == SQLITE_OK) rc = allocate(search, k);
+  if (rc != SQLITE_OK) return rc;
+  const void *blob = sqlite3_value_blob(vector);
+  if (sqlite3_value_type(vector) != SQLITE_BLOB || blob == 0 || sqlite3_value_bytes(vector) != dims) {
+    const char *what = "the vector has not as many components of int8 as those of the table";
+    search->shadow.error = sqlite3_mprintf("%s: %s", name, what);
+    return SQLITE_ERROR;
+  }
+  memcpy(search->query, blob, (size_t)dims);
+  for (int i = 0; i < dims; i++) search->query_norm += search->query[i] * search->query[i];
+  return SQLITE_OK;
 }
 
 void search_free(Search *search) {
@@ -102,6 +128,14 @@ void search_start(Search *search) {
   set_bound(search);
 }
 
+int search_best(Search *search) {
+  i64 slots = search->shadow.last_chunk * search->shadow.slots;
+  search_start(search);
+  if (search->ids.given && (i64)search->ids.n * ROW_OF_ID <= slots) return search_ids(search);
+  int coded = search->only_coded || (slots >= CODED_SLOTS && search->k <= slots / LEAST_SHARE && !search->only_exact);
+  return coded && !search->ids.given ? search_coded(search) : search_exactly(search);
+}
+
 /* ---- One row ---- */
 
 /* vec0 adds up in float; whole numbers up to 2^24 are exact there, whatever the order. */
@@ -153,14 +187,19 @@ static int read_rowids(Search *search, i64 chunk) {
 
 /* ---- What bounds the search ---- */
 
-static int has(const List *list, i64 value) {
+static int first_not_less(const List *list, i64 value) {
   int low = 0, high = list->n;
   while (low < high) {
     int middle = low + (high - low) / 2;
     if (list->items[middle] < value) low = middle + 1;
     else high = middle;
   }
-  return low < list->n && list->items[low] == value;
+  return low;
+}
+
+static int has(const List *list, i64 value) {
+  int at = first_not_less(list, value);
+  return at < list->n && list->items[at] == value;
 }
 
 static void drop(uint8_t *live, int slot) { live[slot >> 3] &= (uint8_t) ~(1u << (slot & 7)); }
@@ -188,10 +227,21 @@ static int filter_axis(Search *search, i64 chunk, int first, int n, uint8_t *liv
   return rc;
 }
 
+/* Rowids mostly go up from slot to slot and from chunk to chunk, so the next id of the list is mostly the one to look
+** at: search->next_id is the place of the first that is not less than the rowid before. */
+static int is_wanted(Search *search, i64 rowid) {
+  const List *ids = &search->ids;
+  if (search->next_id > 0 && ids->items[search->next_id - 1] >= rowid) search->next_id = first_not_less(ids, rowid);
+  for (int steps = 0; search->next_id < ids->n && ids->items[search->next_id] < rowid; search->next_id++) {
+    if (++steps == 8) search->next_id = first_not_less(ids, rowid) - 1;
+  }
+  return search->next_id < ids->n && ids->items[search->next_id] == rowid;
+}
+
 static int filter_ids(Search *search, i64 chunk, uint8_t *live) {
   int rc = read_rowids(search, chunk);
   for (int i = 0; rc == SQLITE_OK && i < search->shadow.slots; i++) {
-    if (is_live(live, i) && !has(&search->ids, search->rowids[i])) drop(live, i);
+    if (is_live(live, i) && !is_wanted(search, search->rowids[i])) drop(live, i);
   }
   return rc;
 }
@@ -267,12 +317,10 @@ static int compare_places(const void *a, const void *b) {
   return (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-/* Compare candidates exactly; they are put into the order of the file first. */
-int search_candidates(Search *search, Candidate *candidates, int n) {
+int search_candidates(Search *search, const Candidate *candidates, i64 n) {
   int32_t dot, norm;
   int rc = SQLITE_OK;
-  qsort(candidates, (size_t)n, sizeof(*candidates), compare_places);
-  for (int i = 0; rc == SQLITE_OK && i < n; i++) {
+  for (i64 i = 0; rc == SQLITE_OK && i < n; i++) {
     rc = shadow_read(&search->shadow, SHADOW_VECTORS, candidates[i].chunk, candidates[i].slot, 1, search->rows);
     if (rc != SQLITE_OK) break;
     search->kernel->products(search->rows, 1, search->shadow.dims, search->query, &dot, &norm);
@@ -291,7 +339,7 @@ static int find_ids(Search *search, Candidate *places, int *found) {
     uint8_t live = 1;
     sqlite3_bind_int64(statement, 1, search->ids.items[i]);
     if ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-      Candidate place = {sqlite3_column_int64(statement, 0), 0, 0};
+      Candidate place = {sqlite3_column_int64(statement, 0), 0};
       i64 slot = sqlite3_column_int64(statement, 1);
       place.slot = (int32_t)slot;
       if (slot < 0 || slot >= search->shadow.slots) rc = shadow_corrupt(&search->shadow, "the rowids", place.chunk);
@@ -314,6 +362,7 @@ int search_ids(Search *search) {
   Candidate *places = sqlite3_malloc64(sizeof(*places) * (sqlite3_uint64)search->ids.n + 1);
   if (places == 0) return SQLITE_NOMEM;
   int rc = find_ids(search, places, &found);
+  qsort(places, (size_t)found, sizeof(*places), compare_places);
   if (rc == SQLITE_OK) rc = search_candidates(search, places, found);
   sqlite3_free(places);
   return rc;

@@ -20,7 +20,6 @@ typedef struct Hit {
 typedef struct Candidate {
   i64 chunk;
   int32_t slot;
-  int32_t score;
 } Candidate;
 
 typedef struct List {
@@ -36,6 +35,7 @@ typedef struct Search {
   int32_t query_norm;
   /* What bounds the search. */
   List scopes, ids;
+  int next_id; /* of the list, at or after the rowid that was looked at last */
   i64 said_from, said_until;
   char *axis;
   int axis_bytes;
@@ -53,11 +53,15 @@ typedef struct Search {
   int8_t *rows;
 } Search;
 
-/* Room for a search of the table that is open in search->shadow. */
-int search_allocate(Search *search, int k);
+/* A search that nothing bounds. */
+void search_init(Search *search);
+/* The vec0 table it is in, the blob whose k nearest it looks for, and room for them. Whatever comes back: search_free. */
+int search_open(Search *search, sqlite3 *db, const char *name, sqlite3_value *vector, int k);
 void search_free(Search *search);
 /* Nothing found yet. */
 void search_start(Search *search);
+/* Find them, by whichever way is fastest. */
+int search_best(Search *search);
 /* What was found, nearest first. */
 void search_sort(Search *search);
 
@@ -76,7 +80,7 @@ static inline int is_live(const uint8_t *live, int slot) { return live[slot >> 3
 int search_next_chunk(Search *search, i64 *chunk);
 /* Compare the live slots of that chunk from `first` to before `end`. */
 int search_slots(Search *search, i64 chunk, int first, int end);
-/* Compare candidates, in the order of the file, into which they are put. */
-int search_candidates(Search *search, Candidate *candidates, int n);
+/* Compare candidates exactly: fastest in the order of the file. */
+int search_candidates(Search *search, const Candidate *candidates, i64 n);
 
 #endif

@@ -20,7 +20,7 @@ import msgspec
 
 from memdb import errors
 
-NATIVE_VERSION: Final = 1  # of the interface of memdb0 that the statements are written for
+NATIVE_VERSION: Final = 2  # of the interface of memdb0 that the statements are written for
 NATIVE_SWITCH: Final = "MEMDB_NATIVE"  # the variable of the environment that turns memdb0 off when it is "0"
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 _FOLDER = Path(__file__).resolve().parents[1]  # memdb's own, and no other

@@ -5,6 +5,7 @@ on other things, and other people on the same thing. In a share of the worlds no
 the first person and dated, so that what is distilled has to be worded anew (B9.4 of the specification).
 
     python -m memdb.train.distill_world --count 48 --seed training --out FILE [--held-out | --families]
+        [--unanswerable SHARE]
 """
 
 from __future__ import annotations
@@ -102,14 +103,14 @@ class World(NamedTuple):
         )
 
 
-def worlds(seed: str, *, held_out: bool = False) -> Iterator[Instance]:
-    """Instances without end, the same for the same seed. With `held_out`, those that ask for a pair of a
-    person and a value that is never asked for in training; without, all others.
+def worlds(seed: str, *, held_out: bool = False, unanswerable: float = UNANSWERABLE) -> Iterator[Instance]:
+    """Instances without end, the same for the same seed, a share of them unanswerable. With `held_out`, those
+    that ask for a pair of a person and a value that is never asked for in training; without, all others.
     """
     draw, number = random.Random(seed), 0
     while True:
         asked = _told(draw, draw.choice(PEOPLE), draw.choice(sorted(ATTRIBUTES)))
-        made = _world(draw, asked).instance(asked, f"{seed}:{number}", draw)
+        made = _world(draw, asked, unanswerable).instance(asked, f"{seed}:{number}", draw)
         if is_held_out(asked.person, asked.value) == held_out:
             number += 1
             yield made
@@ -121,7 +122,8 @@ def families(seed: str) -> Iterator[tuple[Instance, ...]]:
     """
     draw = random.Random(seed)
     for number in count():
-        world = _world(draw, _told(draw, draw.choice(PEOPLE), draw.choice(sorted(ATTRIBUTES))))
+        asked_for = _told(draw, draw.choice(PEOPLE), draw.choice(sorted(ATTRIBUTES)))
+        world = _world(draw, asked_for, UNANSWERABLE)
         known = {(one.person, one.attribute) for one in world.told}
         speakers = sorted({one.person for one in world.told})
         unknown = [(name, thing) for name in speakers for thing in ATTRIBUTES if (name, thing) not in known]
@@ -135,8 +137,8 @@ def is_held_out(person: str, value: str) -> bool:
     return sum(map(ord, person + value)) % HELD_OUT_SHARE == 0
 
 
-def _world(draw: random.Random, asked: Told) -> World:
-    answerable = draw.random() >= UNANSWERABLE
+def _world(draw: random.Random, asked: Told, unanswerable: float) -> World:
+    answerable = draw.random() >= unanswerable
     told = _others(draw, asked, MESSAGES - answerable)
     if answerable:
         told.append(asked)
@@ -194,10 +196,13 @@ def main() -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--held-out", action="store_true", help="pairs that training never asks for")
     which.add_argument("--families", action="store_true", help="ask each history for all that it tells")
+    share = "of questions that nobody answers; families have their own"
+    parser.add_argument("--unanswerable", type=float, default=UNANSWERABLE, metavar="SHARE", help=share)
     parser.add_argument("--out", type=Path, required=True, help="JSONL file to write")
     args = parser.parse_args()
     every = chain.from_iterable(families(args.seed))
-    made = every if args.families else worlds(args.seed, held_out=args.held_out)
+    single = worlds(args.seed, held_out=args.held_out, unanswerable=args.unanswerable)
+    made = every if args.families else single
     write(islice(made, args.count), args.out)
 
 

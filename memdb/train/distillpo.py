@@ -92,8 +92,8 @@ class Policy(Protocol):
         """The text of a completion or of its beginning; the end of the turn is no text."""
         ...
 
-    def sample(self, instance: Instance, count: int) -> list[Ids]:
-        """So many completions, drawn with torch's random numbers."""
+    def sample(self, instances: Sequence[Instance], count: int) -> list[list[Ids]]:
+        """So many completions of each, drawn with torch's random numbers."""
         ...
 
     def greedy(self, instance: Instance) -> Ids:
@@ -216,22 +216,31 @@ class Group(NamedTuple):
     old_per_token_logps: list[torch.Tensor] | None = None
 
 
-def form(policy: Policy, task: Task, reward: Reward, recipe: Recipe) -> Group:
-    """Sample a group, add the anchor, and compare them."""
+def teaches(group: Group) -> bool:
+    """Whether anything is learnt of a group: where all have the same rewards, its gradient is zero."""
+    return any(map(any, group.advantages))
+
+
+def form(policy: Policy, tasks: Sequence[Task], reward: Reward, recipe: Recipe) -> list[Group]:
+    """Sample a group for each task, all of them side by side, add the anchors, and compare."""
     import torch
 
     policy.module.eval()
-    anchored = recipe.anchor and task.anchor is not None
-    completions = policy.sample(task.instance, recipe.group)
-    if anchored:
-        completions = [*completions, policy.ids(task.anchor or "")]
-    told = np.array([reward(policy.decode(ids), task.instance) for ids in completions])
-    made = group(policy, task.instance, completions, told, anchored, recipe)
-    if recipe.updates > 1:
-        with torch.no_grad():
-            old = [policy.logprobs(task.instance, [ids])[0] for ids in completions]
-        made = made._replace(old_per_token_logps=old)
-    return made
+    groups = []
+    drawn = policy.sample([task.instance for task in tasks], recipe.group)
+    for task, completions in zip(tasks, drawn, strict=True):
+        instance = task.instance
+        anchored = recipe.anchor and task.anchor is not None
+        if anchored:
+            completions = [*completions, policy.ids(task.anchor or "")]
+        told = np.array([reward(policy.decode(ids), instance) for ids in completions])
+        made = group(policy, instance, completions, told, anchored, recipe)
+        if recipe.updates > 1:
+            with torch.no_grad():
+                old = [policy.logprobs(instance, [ids])[0] for ids in completions]
+            made = made._replace(old_per_token_logps=old)
+        groups.append(made)
+    return groups
 
 
 def group(
@@ -259,7 +268,7 @@ def backward(policy: Policy, groups: Sequence[Group], recipe: Recipe) -> float:
     policy.module.train()
     tokens = sum(len(ids) for one in groups for ids in one.completions)
     total = 0.0
-    for one in groups:
+    for one in filter(teaches, groups):
         for start in range(0, len(one.completions), recipe.rows):
             some = slice(start, start + recipe.rows)
             per_token_logps = policy.logprobs(one.instance, one.completions[some])
@@ -297,7 +306,7 @@ def train(
     """
 
     def step(state: State, some: Sequence[Task], rate: float) -> dict[str, float]:
-        groups = [form(policy, task, reward, recipe) for task in some]
+        groups = form(policy, some, reward, recipe)
         for _ in range(recipe.updates):
             value = backward(policy, groups, recipe)
             state.descend(rate)
@@ -385,7 +394,7 @@ def figures(groups: Sequence[Group]) -> dict[str, float]:
         "full": float((told.sum(1) > FULL - LEAST_STD).mean()),
         "tokens": float(np.mean(lengths)),
         "longest": float(max(lengths)),
-        "skipped": float(np.mean([not any(map(any, one.advantages)) for one in groups])),
+        "skipped": float(np.mean([not teaches(one) for one in groups])),
         "anchored": float(np.mean([one.anchored for one in groups])),
     }
 

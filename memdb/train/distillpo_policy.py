@@ -129,17 +129,18 @@ class ModelPolicy:
         """See `distillpo.Policy`."""
         return self.tokens.decode(ids)
 
-    def sample(self, instance: Instance, count: int) -> list[Ids]:
-        """See `distillpo.Policy`."""
-        return self._decoded(instance, count=count, temperature=self._recipe.temperature)
+    def sample(self, instances: Sequence[Instance], count: int) -> list[list[Ids]]:
+        """See `distillpo.Policy`. All are decoded in one batch."""
+        drawn = self._decoded(instances, count=count, temperature=self._recipe.temperature)
+        return [drawn[at : at + count] for at in range(0, len(drawn), count)]
 
     def greedy(self, instance: Instance) -> Ids:
         """See `distillpo.Policy`."""
-        return self._decoded(instance)[0]
+        return self._decoded([instance])[0]
 
-    def _decoded(self, instance: Instance, **how: Any) -> list[Ids]:
+    def _decoded(self, instances: Sequence[Instance], **how: Any) -> list[Ids]:
         most, ends = self._recipe.completion_tokens, self.tokens.ends
-        return decoded(self.module, [self.prompt(instance)], ends=ends, most=most, **how)
+        return decoded(self.module, [self.prompt(one) for one in instances], ends=ends, most=most, **how)
 
     def logprobs(self, instance: Instance, completions: Sequence[Ids]) -> torch.Tensor:
         """See `distillpo.Policy`. The prompt is evaluated once for all of them."""

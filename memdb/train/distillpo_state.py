@@ -28,9 +28,11 @@ class State:
         )
 
     def descend(self, rate: float) -> None:
-        """One step down the gradients that the weights hold, which are then let go."""
+        """One step down the gradients that the weights hold, which are then let go; none counts as zero."""
         import torch
 
+        for one in self._own.values():
+            one.grad = torch.zeros_like(one) if one.grad is None else one.grad
         for settings in self._optimizer.param_groups:
             settings["lr"] = rate
         torch.nn.utils.clip_grad_norm_(list(self._own.values()), self._recipe.clip)

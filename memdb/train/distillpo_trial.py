@@ -125,13 +125,16 @@ class TreePolicy:
         """See `distillpo.Policy`."""
         return str(self._tokenizer.decode(list(ids)))
 
-    def sample(self, instance: Instance, count: int) -> list[Ids]:
+    def sample(self, instances: Sequence[Instance], count: int) -> list[list[Ids]]:
         """See `distillpo.Policy`. Drawn among whole texts: their probabilities are the products of those of
         their tokens, and sum to one.
         """
-        shares = self._shares(instance)
-        written = self._trees[instance.case].written
-        return [written[at] for at in shares.multinomial(count, replacement=True).tolist()]
+        drawn = []
+        for one in instances:
+            written = self._trees[one.case].written
+            places = self._shares(one).multinomial(count, replacement=True).tolist()
+            drawn.append([written[at] for at in places])
+        return drawn
 
     def greedy(self, instance: Instance) -> Ids:
         """See `distillpo.Policy`."""

@@ -376,7 +376,7 @@ def test_the_tree_policy_is_a_distribution_over_its_texts(tasks: list[Task]) -> 
     assert sum(map(float, shares)) == pytest.approx(1, abs=1e-5)
     assert (per_token_logps == 0).float().mean() > 0.5  # where only one token goes on
     torch.manual_seed(0)
-    drawn = policy.sample(instance, 4000)
+    [drawn] = policy.sample([instance], 4000)
     for one, share in zip(ids, shares, strict=True):
         error = 4 * math.sqrt(float(share) * (1 - float(share)) / 4000)
         assert drawn.count(one) / 4000 == pytest.approx(float(share), abs=error)
@@ -384,16 +384,16 @@ def test_the_tree_policy_is_a_distribution_over_its_texts(tasks: list[Task]) -> 
 
 def test_a_group_has_its_anchor_last(tasks: list[Task]) -> None:
     policy = _policy(tasks)
-    made = distillpo.form(policy, tasks[0], REWARD, SMALL)
+    [made] = distillpo.form(policy, [tasks[0]], REWARD, SMALL)
     assert len(made.completions) == SMALL.group + 1
     assert policy.decode(made.completions[-1]) == tasks[0].anchor
     assert made.rewards.shape == (4, COMPONENTS)
     assert made.rewards[-1].sum() == FULL
     for ids, row, by_class in zip(made.completions, made.advantages, advantages(made.rewards), strict=True):
         assert row == [by_class[c] for c in classes(ids, policy.decode)]
-    alone = distillpo.form(policy, tasks[0]._replace(anchor=None), REWARD, SMALL)
+    [alone] = distillpo.form(policy, [tasks[0]._replace(anchor=None)], REWARD, SMALL)
     assert (len(alone.completions), alone.anchored) == (SMALL.group, False)
-    switched = distillpo.form(policy, tasks[0], REWARD, msgspec.structs.replace(SMALL, anchor=False))
+    [switched] = distillpo.form(policy, [tasks[0]], REWARD, msgspec.structs.replace(SMALL, anchor=False))
     assert len(switched.completions) == SMALL.group
 
 
@@ -407,7 +407,7 @@ def test_the_mean_is_over_the_tokens_of_the_step_however_they_are_spread(tasks: 
     """Also: with ratios of one the loss is minus the mean of the advantages of all tokens."""
     policy = _policy(tasks)
     torch.manual_seed(1)
-    groups = [distillpo.form(policy, task, REWARD, SMALL) for task in tasks[:2]]
+    groups = distillpo.form(policy, tasks[:2], REWARD, SMALL)
     gains = [value for one in groups for row in one.advantages for value in row]
     found = [_gradient(policy, groups, msgspec.structs.replace(SMALL, rows=rows)) for rows in (1, 4)]
     for value, gradient in found:
@@ -418,7 +418,7 @@ def test_the_mean_is_over_the_tokens_of_the_step_however_they_are_spread(tasks: 
 def test_the_anchor_gets_likelier_and_what_lacks_reward_less(tasks: list[Task]) -> None:
     policy, instance = _policy(tasks), tasks[0].instance
     torch.manual_seed(1)
-    made = distillpo.form(policy, tasks[0], REWARD, SMALL)
+    [made] = distillpo.form(policy, [tasks[0]], REWARD, SMALL)
 
     def likelihoods() -> Any:
         with torch.no_grad():
@@ -438,7 +438,7 @@ def test_the_anchor_gets_likelier_and_what_lacks_reward_less(tasks: list[Task]) 
 
 def test_further_updates_of_a_group_are_clipped_against_the_policy_that_formed_it(tasks: list[Task]) -> None:
     policy, recipe = _policy(tasks), msgspec.structs.replace(SMALL, updates=2)
-    made = distillpo.form(policy, tasks[0], REWARD, recipe)
+    [made] = distillpo.form(policy, [tasks[0]], REWARD, recipe)
     old = made.old_per_token_logps or []
     assert [len(row) for row in old] == [len(ids) for ids in made.completions]
     first, _ = _gradient(policy, [made], recipe)
@@ -522,7 +522,7 @@ def test_the_small_world_is_learnt(tasks: list[Task], tmp_path: Path) -> None:
 
 def test_the_log_tells_each_reward(tasks: list[Task]) -> None:
     policy = _policy(tasks)
-    groups = [distillpo.form(policy, task, REWARD, SMALL) for task in tasks[:2]]
+    groups = distillpo.form(policy, tasks[:2], REWARD, SMALL)
     told = distillpo.figures(groups)
     sampled = np.concatenate([one.rewards[:-1] for one in groups])
     assert [told[f"r{number}"] for number in range(COMPONENTS)] == pytest.approx(sampled.mean(0).tolist())

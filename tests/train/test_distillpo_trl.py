@@ -166,7 +166,7 @@ def test_samples_are_drawn_as_they_are_scored(tokenizer: Any, tasks: list[Task])
     policy, instance = _policy(tokenizer, recipe), tasks[0].instance
     policy.module.eval()
     torch.manual_seed(0)
-    drawn = [ids[0] for ids in policy.sample(instance, 3000)]
+    drawn = [ids[0] for ids in policy.sample([instance], 3000)[0]]
     (best,) = policy.greedy(instance)
     with torch.no_grad():
         shares = policy.logprobs(instance, [(token,) for token in range(len(tokenizer))])[:, 0].exp()
@@ -181,7 +181,7 @@ def test_samples_are_drawn_as_they_are_scored(tokenizer: Any, tasks: list[Task])
 def test_a_sample_stops_with_its_turn(tokenizer: Any, tasks: list[Task]) -> None:
     policy = _policy(tokenizer)
     torch.manual_seed(0)
-    drawn = policy.sample(tasks[0].instance, 200)
+    [drawn] = policy.sample([tasks[0].instance], 200)
     assert max(map(len, drawn)) == RECIPE.completion_tokens
     ended = [ids for ids in drawn if tokenizer.eos_token_id in ids]
     assert ended

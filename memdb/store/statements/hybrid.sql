@@ -37,60 +37,23 @@ label_hit AS (
   SELECT constraint_name.number, constraint_name.axis, label.label_id, 1.0
   FROM constraint_name JOIN label ON label.axis = constraint_name.axis AND label.folded = constraint_name.folded
 ),
-name_match AS (
-  SELECT number, axis, unit_id, max(score) AS score FROM label_hit CROSS JOIN unit_label USING (label_id)
-  GROUP BY number, unit_id
-),
 -- TimeMatch: overlap coefficients in days; a unit that does not know its time falls back on the day it was said.
-time_match AS (
-  SELECT number, unit_id, max(score) AS score FROM (
-    SELECT c.number, unit_id,
-           (min(c.end_day, t.end_day) - max(c.start_day, t.start_day) + 1.0)
-           / (1 + min(c.end_day - c.start_day, t.end_day - t.start_day)) AS score
-    FROM constraint_time AS c JOIN unit_interval AS t ON t.start_day <= c.end_day AND t.end_day >= c.start_day
-    WHERE kind = 'fact'
-    UNION ALL
-    SELECT c.number, unit_id, CASE kind WHEN 'fact' THEN :time_fallback ELSE 1.0 END
-    FROM constraint_time AS c
-    JOIN message ON message.said_day BETWEEN c.start_day AND c.end_day
-    JOIN unit ON unit.message_id = message.message_id
-    WHERE kind = 'utterance' OR NOT EXISTS (SELECT 1 FROM unit_interval WHERE unit_interval.unit_id = unit.unit_id)
-  )
-  GROUP BY number, unit_id
-),
-axis_score AS (
-  SELECT unit_id, sum(score) / names AS score
-  FROM name_match CROSS JOIN (SELECT axis, count(*) AS names FROM constraint_name GROUP BY axis) USING (axis)
-  GROUP BY axis, unit_id
+time_hit AS (
+  SELECT c.number, unit_id,
+         (min(c.end_day, t.end_day) - max(c.start_day, t.start_day) + 1.0)
+         / (1 + min(c.end_day - c.start_day, t.end_day - t.start_day)) AS score
+  FROM constraint_time AS c JOIN unit_interval AS t ON t.start_day <= c.end_day AND t.end_day >= c.start_day
+  WHERE kind = 'fact'
   UNION ALL
-  SELECT unit_id, sum(score) / json_array_length(:times) FROM time_match GROUP BY unit_id
+  SELECT c.number, unit_id, CASE kind WHEN 'fact' THEN :time_fallback ELSE 1.0 END
+  FROM constraint_time AS c
+  JOIN message ON message.said_day BETWEEN c.start_day AND c.end_day
+  JOIN unit ON unit.message_id = message.message_id
+  WHERE kind = 'utterance' OR NOT EXISTS (SELECT 1 FROM unit_interval WHERE unit_interval.unit_id = unit.unit_id)
 ),
--- S_ELT: the mean over the axes the question constrains. Every unit that can still enter the list of n, ties included.
--- A common name has very many: no row of theirs is looked up but for a bound.
-attribute_match AS MATERIALIZED (
-  SELECT unit_id, score, tie < max(tie) OVER () AS above FROM (
-    SELECT unit_id, round(sum(score) / axes, 9) AS score, rank() OVER (ORDER BY round(sum(score), 9) DESC) AS tie
-    FROM axis_score CROSS JOIN (SELECT count(DISTINCT value ->> 0) + (json_array_length(:times) > 0) + 0.0 AS axes
-                                FROM json_each(:names))
-    GROUP BY unit_id
-    HAVING (:everyone OR (SELECT scope_id FROM unit WHERE unit.unit_id = axis_score.unit_id)
-                         IN (SELECT scope_id FROM visible))
-       AND (:said_from = -9223372036854775808 AND :said_until = 9223372036854775807
-            OR (SELECT ifnull(said_key, 9223372036854775807) FROM unit JOIN message USING (message_id)
-                WHERE unit.unit_id = axis_score.unit_id) BETWEEN :said_from AND :said_until)
-  ) WHERE tie <= :n
-),
--- Ties go by the dense score. Fewer than n units stand above the last tie; of those that tie the n nearest are enough.
-{attribute_near},
-unit_attribute AS MATERIALIZED (
-  SELECT unit_id, max(score) AS score, min(distance) AS distance FROM (
-    SELECT unit_id, score, 2.0 AS distance FROM attribute_match
-    UNION ALL
-    SELECT unit_id, NULL, distance FROM attribute_near
-    UNION ALL
-    SELECT unit_id, NULL, distance FROM attribute_near_last
-  ) GROUP BY unit_id ORDER BY 2 DESC, 3, unit_id LIMIT :n
-),
+-- S_ELT: the mean over the axes the question constrains, of each the mean over its constraints. The n best units; ties
+-- go by the dense score.
+{unit_attribute},
 
 -- Units: reciprocal rank fusion, S_RRF = sum of 1 / (kappa + rank).
 unit_placed AS (
