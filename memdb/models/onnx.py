@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
 from memdb.models.counts import Encoded, Remembered, Tally
 from memdb.models.described import Described, DescribedReranker
-from memdb.models.graph_bytes import as_output
+from memdb.models.graph_bytes import as_output, outline
 from memdb.models.padding import padded
 from memdb.models.ports import (
     FIELDS,
@@ -35,6 +35,7 @@ Pooling = Literal["mean", "cls"]
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # best first
 BATCH_TOKENS = 1024  # padded tokens of one run; 2048 is no faster and holds 80 MB more
 RUN_TOKENS = 12  # what a run costs besides, in tokens (measured)
+OWN = "memdb"  # the producer that memdb.models.export names
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 SLICE_TEXTS = 2048  # texts tokenised at once
 QUESTIONS_REMEMBERED = 64  # vectors of the last questions that an encoder keeps
@@ -477,12 +478,13 @@ def _session(
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads sleep
     available = set(onnxruntime.get_available_providers())
     usable = [provider for provider in PROVIDERS if provider in available and provider in providers]
-    model: str | bytes = str(file)
-    if inner:
-        model = file.read_bytes() + b"".join(map(as_output, inner))
-        options.add_session_config_entry(WEIGHTS_FOLDER, str(file.parent))  # where a file beside it is
+    options.add_session_config_entry(WEIGHTS_FOLDER, str(file.parent))  # of the weights, in it or beside it
+    model = outline(file)
+    if model.producer == OWN and model.left_out:  # what the runtime would change makes these no faster
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        return onnxruntime.InferenceSession(model, options, providers=usable)
+        content = model.content + b"".join(map(as_output, inner))
+        return onnxruntime.InferenceSession(content, options, providers=usable)
     except _failures() as error:
         raise ModelDamaged(f"{file} is not a model the runtime can load: {error}") from error
 
