@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, Literal, Unpack, overload
 
 from memdb import errors, settings
 from memdb.activate import asked
-from memdb.activate.expand import ENTRIES, LINKS, Reach, history
 from memdb.activate.follow import Followed, follow
 from memdb.activate.parse import parse_question
 from memdb.activate.recall import Wish, recall
@@ -138,6 +137,8 @@ class Memory(Upkeep):
         with the best messages come first. Raises what `recall` raises, `InputError` for another `entry` or
         `links`.
         """
+        from memdb.activate.expand import ENTRIES, LINKS, Reach, history
+
         text, instant = asked.question_text(question), None if at is None else parse_instant(at)
         reach = Reach(
             entry=asked.one_of(entry, ENTRIES, "entry"),

@@ -16,7 +16,6 @@ from memdb.activate.recall import Reader
 from memdb.activate.working_memory import estimated_tokens
 from memdb.construct.admit import named, scope_of, within
 from memdb.construct.vectors import Place, Vectors, vectors_of_another
-from memdb.generate.prompts import prompt
 from memdb.models.ports import Backbone, Encoder, GraphEncoder, Reranker
 from memdb.models.registry import as_backbone
 from memdb.records import (
@@ -29,9 +28,7 @@ from memdb.records import (
     Window,
 )
 from memdb.store import derived, schema
-from memdb.store import windows as store_windows
 from memdb.store.connection import Database
-from memdb.store.windows import Wanted
 
 if TYPE_CHECKING:
     from memdb.generate.distill import Distiller
@@ -104,6 +101,8 @@ class Upkeep:
         from memdb.construct import build as construct_build
         from memdb.construct.build import ByModel, ByRules
         from memdb.construct.extract import Prompts
+        from memdb.generate.prompts import prompt
+        from memdb.store.windows import Wanted
 
         reading = self._reading_scope(scope)
         if session is not None:
@@ -132,6 +131,8 @@ class Upkeep:
 
         Raises `InputError` for a session that is not there.
         """
+        from memdb.store import windows as store_windows
+
         reading = self._reading_scope(scope)
         if session is not None:
             source, session = named(source, session)
@@ -339,6 +340,8 @@ class Upkeep:
         from memdb.construct import build as construct_build
         from memdb.construct.build import ByModel
         from memdb.construct.extract import Prompts
+        from memdb.generate.prompts import prompt
+        from memdb.store.windows import Wanted
 
         maker = ByModel(backbone, Prompts(prompt("units"), prompt("indexes")))
         wanted = Wanted(

@@ -23,7 +23,7 @@ from memdb.store.statements import statements
 
 ROOT = Path(memdb.__file__).parents[1]
 IMPORTED = 8  # modules of memdb that `import memdb` loads, at most
-READING = 70  # that opening a file and asking it a question loads, at most
+READING = 63  # that opening a file and asking it a question loads, at most
 HEAVY = {"torch", "onnxruntime", "tokenizers", "numpy", "apsw", "rich", "click", "openai", "llama_cpp"}
 BUILDING = {  # what builds memory and answers from it: not loaded to read
     *("memdb.construct.pipeline", "memdb.construct.plan", "memdb.construct.rules", "memdb.construct.build"),
@@ -63,6 +63,19 @@ def test_a_question_loads_nothing_that_builds_or_answers(tmp_path: Path) -> None
     assert not modules & {"torch", "onnxruntime", "tokenizers", "rich", "click", "logging"}
     assert not modules & BUILDING
     assert len(_ours(modules)) <= READING, sorted(_ours(modules))
+
+
+def test_a_first_question_loads_no_tokenizer(tmp_path: Path) -> None:
+    path = tmp_path / "a.memdb"
+    with memdb.open(path) as memory:
+        memory.add([Message("Ana", "I live in Oslo.")])
+    program = (
+        "import memdb\nwith memdb.open(sys.argv[1], read_only=True) as memory:\n"
+        f"    assert memory.recall({QUESTION!r}, rerank_depth=0).evidence"
+    )
+    modules = _loaded(program, path)
+    assert "onnxruntime" in modules
+    assert "tokenizers" not in modules
 
 
 class _Counting(apsw.VFS):

@@ -8,10 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from memdb import settings
-from memdb.activate.answerable import probability
 from memdb.activate.follow import told
 from memdb.activate.perspective import as_speaker, asked_of, asks
-from memdb.activate.rerank import linear, relevances, reordered
 from memdb.activate.retrieve import CHANNELS, Candidate, Request, retrieve
 from memdb.activate.working_memory import collapse
 from memdb.models.ports import Calibrated, Encoder, Reranker
@@ -88,6 +86,9 @@ def _reranked(
     reader: Reader, query: Query, wish: Wish, found: Sequence[Candidate], depth: int
 ) -> tuple[Sequence[Candidate], float | None]:
     """The candidates in their new order, and the probability that one of them answers."""
+    from memdb.activate.answerable import probability
+    from memdb.activate.rerank import linear, relevances, reordered
+
     scored, reranker = found[:depth], reader.reranker()
     if reranker is None:
         return reordered(found, linear(scored), first_weight=0.0), None

@@ -13,7 +13,6 @@ from typing import Any
 
 from memdb import settings
 from memdb.errors import InputError, ModelNotFound
-from memdb.language.compress import StopWordCompressor
 from memdb.models.attention import AttendingEncoder
 from memdb.models.card import (
     CardKind,
@@ -156,10 +155,12 @@ def load_compressor(
     Raises ModelNotFound when nothing is there, ModelDamaged when a file is not the one its card names,
     InputError for a model of another kind and for a rate that is none.
     """
+    if spec == STOPWORD:
+        from memdb.language.compress import StopWordCompressor
+
+        return StopWordCompressor()
     from memdb.models.lingua import AttendingLingua, Lingua
 
-    if spec == STOPWORD:
-        return StopWordCompressor()
     folder = find(spec, kind="compressor")
     card = read_card_of(folder, CompressorCard)
     given: dict[str, Any] = {
@@ -249,8 +250,7 @@ def _embedded_reranker() -> Reranker:
 
 def find(spec: str | Path, *, kind: CardKind = "encoder") -> Path:
     """The folder of a model, `kind` being what was asked for. Only `hub:` touches the network."""
-    embedded = (*registered(), *registered_rerankers(), *registered_graph_encoders())
-    if isinstance(spec, str) and spec in embedded:
+    if isinstance(spec, str) and spec == Path(spec).name and (WEIGHTS / spec / "card.json").is_file():
         return WEIGHTS / spec
     if isinstance(spec, str) and spec.startswith(HUB):
         return _fetch(spec.removeprefix(HUB))

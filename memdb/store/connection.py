@@ -9,7 +9,6 @@ import contextlib
 import os
 import stat
 import threading
-import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
@@ -103,7 +102,7 @@ class Database:
         return connection
 
     def _connect(self, flags: int) -> apsw.Connection:
-        uri = "file:" + urllib.parse.quote(os.fsencode(self.path))
+        uri = "file:" + "".join(f"%{byte:02X}" for byte in os.fsencode(self.path))
         uri += "?immutable=1" if self._immutable else ""
         connection = apsw.Connection(uri, flags=flags | apsw.SQLITE_OPEN_URI, vfs=self._vfs)
         try:
