@@ -101,10 +101,14 @@ class Database:
             raise
         return connection
 
-    def _connect(self, flags: int) -> apsw.Connection:
+    def _bare(self, flags: int) -> apsw.Connection:
+        """A connection as SQLite makes it. The path stands in a URI, each byte of it escaped."""
         uri = "file:" + "".join(f"%{byte:02X}" for byte in os.fsencode(self.path))
         uri += "?immutable=1" if self._immutable else ""
-        connection = apsw.Connection(uri, flags=flags | apsw.SQLITE_OPEN_URI, vfs=self._vfs)
+        return apsw.Connection(uri, flags=flags | apsw.SQLITE_OPEN_URI, vfs=self._vfs)
+
+    def _connect(self, flags: int) -> apsw.Connection:
+        connection = self._bare(flags)
         try:
             connection.set_busy_timeout(self._busy_timeout_ms)
             harden(connection)
@@ -276,8 +280,9 @@ class Database:
         if self._log.exists() and self._log.stat().st_size == 0 and os.access(self.path, os.W_OK):
             with (
                 contextlib.suppress(apsw.Error),
-                contextlib.closing(self._connect(apsw.SQLITE_OPEN_READWRITE)) as last,
+                contextlib.closing(self._bare(apsw.SQLITE_OPEN_READWRITE)) as last,
             ):
+                harden(last)
                 last.execute("SELECT count(*) FROM sqlite_schema").fetchall()
 
     def _set_orphan_log_aside(self) -> None:

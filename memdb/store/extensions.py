@@ -11,6 +11,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -50,11 +51,17 @@ def load_vectors(connection: apsw.Connection) -> None:
 
     The package is found, not imported: importing it costs thirty times as much as importing apsw.
     """
+    library = os.path.join(_vectors_folder(), "vec0")
+    with _loading(connection):
+        connection.load_extension(library)
+
+
+@cache
+def _vectors_folder() -> str:
     spec = importlib.util.find_spec("sqlite_vec")
     if spec is None or not spec.submodule_search_locations:
         raise errors.ModelNotFound("sqlite-vec is not installed", hint="pip install sqlite-vec")
-    with _loading(connection):
-        connection.load_extension(os.path.join(spec.submodule_search_locations[0], "vec0"))
+    return spec.submodule_search_locations[0]
 
 
 def load_native(connection: apsw.Connection, wanted: bool | None = None) -> bool:

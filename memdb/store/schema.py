@@ -154,7 +154,7 @@ def foreign_objects(connection: apsw.Connection) -> list[str]:
     Tables of codes may be missing: they only save time.
     """
     meta = connection.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'meta'").get
-    if meta != _objects_of_format(1)["table meta"]:  # not read before it is known to be a plain table
+    if meta != _table_meta():  # not read before it is known to be a plain table
         return ["table meta"]
     dimension = _dimension(connection)
     if not dimension:
@@ -169,6 +169,12 @@ def foreign_objects(connection: apsw.Connection) -> list[str]:
     wrong = [key for key, sql in found.items() if sql not in (known.get(key, "?"), earlier.get(key, "?"))]
     missing = [f"missing {key}" for key in expected if key not in found and not key.endswith("_vector_code")]
     return sorted(wrong) + sorted(missing)
+
+
+def _table_meta() -> str:
+    """As SQLite keeps the statement that makes it."""
+    _, start, rest = schema_sql().partition("CREATE TABLE meta (")
+    return start + rest.partition(";")[0]
 
 
 @cache

@@ -466,6 +466,7 @@ def test_vec0_is_found_without_importing_its_package() -> None:
 
 
 def test_a_missing_sqlite_vec_is_a_typed_error(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    extensions._vectors_folder.cache_clear()
     monkeypatch.setattr(extensions.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(memdb.ModelError, match="sqlite-vec"):
         Database(path)

@@ -19,16 +19,20 @@ _FRAGMENT = re.compile(r"^-- fragment: (\w+)$", re.MULTILINE)
 _PLACE = re.compile(r"\{([a-z]\w*)\}")
 
 
-@cache
 def statements(native: bool = False) -> dict[str, str]:
     """All statements by name, for memdb0 or without it. Names are unique over all files."""
+    return {name: statement(name, native) for name in _texts()}
+
+
+@cache
+def _texts() -> dict[str, str]:
+    """The statements as they stand in their files."""
     found: dict[str, str] = {}
-    parts = fragments(native)
     for path in sorted(_FOLDER.glob("*.sql")):
         for name, text in _sections(_HEAD, path):
             if name in found:
                 raise ValueError(f"statement {name} stands twice")
-            found[name] = _filled(text.removesuffix(";"), parts)
+            found[name] = text
     return found
 
 
@@ -39,19 +43,24 @@ def fragments(native: bool = False) -> dict[str, str]:
     for path in sorted(_FOLDER.glob("*.fragments")):
         if path.name.endswith(".native.fragments") == native:
             for name, text in _sections(_FRAGMENT, path):
-                found[name] = _filled(text, found)
+                found[name] = _filled(_COMMENT.sub("", text).strip(), found)
     return found
 
 
 def statement(name: str, native: object = False) -> str:
     """The text of one statement; `native`: whether memdb0 searches on the connection that is to run it."""
-    return statements(bool(native))[name]
+    return _statement(name, bool(native))
+
+
+@cache
+def _statement(name: str, native: bool) -> str:
+    text = _COMMENT.sub("", _texts()[name]).strip().removesuffix(";")
+    return _filled(text, fragments(native)) if "{" in text else text
 
 
 def _sections(head: re.Pattern[str], path: Path) -> list[tuple[str, str]]:
     parts = head.split(path.read_text(encoding="utf-8"))
-    named = zip(parts[1::2], parts[2::2], strict=True)
-    return [(name, _COMMENT.sub("", text).strip()) for name, text in named]
+    return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def _filled(text: str, parts: dict[str, str]) -> str:
