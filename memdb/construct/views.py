@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from functools import lru_cache
 
 from memdb import settings
 from memdb.language.sentences import WORD, sentences
@@ -15,6 +16,7 @@ from memdb.store.rows import day_of
 
 _BEFORE = 2  # messages before, in the lexical neighbourhood
 _AFTER = 1  # messages after, in both neighbourhoods
+_REMEMBERED = 32  # texts that were just read: each is a neighbour of those around it
 _MONTHS = (
     "January February March April May June July August September October November December".split()
 )  # fmt: skip
@@ -87,6 +89,7 @@ def _clipped(text: str) -> str:
     return " ".join(words[: settings.CONTEXT_WORDS])
 
 
+@lru_cache(_REMEMBERED)
 def _states_and_asks(text: str) -> tuple[str, str]:
     """`text` without its questions, and its questions. What is no sentence stays with the first."""
     if "?" not in text and "\uff1f" not in text:

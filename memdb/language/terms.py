@@ -99,6 +99,10 @@ def _words(text: str) -> Iterator[str]:
 
 def document_terms(text: str) -> str:
     """The terms `text` is indexed by, separated by blanks."""
+    if text.isascii():  # no script of these is unspaced
+        words = _ASCII_TOKEN.findall(text.lower())
+        if max(map(len, words), default=0) <= MAX_TOKEN_CHARS:
+            return " ".join(words)
     terms: list[str] = []
     for token in tokens(text):
         if _UNSPACED.match(token):

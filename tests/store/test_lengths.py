@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import apsw
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import memdb
 from memdb import Message
@@ -177,3 +179,15 @@ def test_a_block_that_is_wrong_is_found(memory: memdb.Memory) -> None:
     problems = memory.verify().problems
     assert [problem.check for problem in problems] == ["term_lengths"]
     assert "block 0 of message_terms_length" in problems[0].detail
+
+
+@given(st.lists(st.lists(st.integers(0, 1 << 40) | st.integers(0, 127), max_size=5)))
+def test_sums_of_varints(sizes: list[list[int]]) -> None:
+    def varint(value: int) -> bytes:
+        groups = [value & 127]
+        while value := value >> 7:
+            groups.append(value & 127 | 128)
+        return bytes(reversed(groups))
+
+    told = lengths._totals([b"".join(map(varint, values)) for values in sizes])
+    assert told.tolist() == [sum(values) for values in sizes]
