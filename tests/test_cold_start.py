@@ -65,19 +65,6 @@ def test_a_question_loads_nothing_that_builds_or_answers(tmp_path: Path) -> None
     assert len(_ours(modules)) <= READING, sorted(_ours(modules))
 
 
-def test_a_first_question_loads_no_tokenizer(tmp_path: Path) -> None:
-    path = tmp_path / "a.memdb"
-    with memdb.open(path) as memory:
-        memory.add([Message("Ana", "I live in Oslo.")])
-    program = (
-        "import memdb\nwith memdb.open(sys.argv[1], read_only=True) as memory:\n"
-        f"    assert memory.recall({QUESTION!r}, rerank_depth=0).evidence"
-    )
-    modules = _loaded(program, path)
-    assert "onnxruntime" in modules
-    assert "tokenizers" not in modules
-
-
 class _Counting(apsw.VFS):
     """Counts what is read of databases, in pages or parts of them, and in bytes."""
 

@@ -37,7 +37,7 @@ FENCES = {
     "apsw": ("store/",),
     "sqlite_vec": (),
     "onnxruntime": ("models/onnx.py",),
-    "tokenizers": ("models/onnx.py", "models/late_tokenizer.py", "train/"),
+    "tokenizers": ("models/onnx.py", "train/"),
     "llama_cpp": ("models/llama",),
     "gguf": ("models/gguf_file.py", "train/backbone.py"),
     "jinja2": ("models/chat_template.py",),

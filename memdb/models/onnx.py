@@ -15,7 +15,6 @@ from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
 from memdb.models.counts import Encoded, Remembered, Tally
 from memdb.models.described import Described, DescribedReranker
 from memdb.models.graph_bytes import as_output, outline
-from memdb.models.late_tokenizer import LateTokenizer
 from memdb.models.padding import padded
 from memdb.models.ports import (
     FIELDS,
@@ -26,11 +25,10 @@ from memdb.models.ports import (
     require_texts,
     valid_unicode,
 )
-from memdb.models.word_pieces import read_word_pieces
 
 if TYPE_CHECKING:
     import onnxruntime
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
 Pooling = Literal["mean", "cls"]
 
@@ -41,7 +39,6 @@ OWN = "memdb"  # the producer that memdb.models.export names
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 SLICE_TEXTS = 2048  # texts tokenised at once
 QUESTIONS_REMEMBERED = 64  # vectors of the last questions that an encoder keeps
-PLAIN_CHARS = 1_000  # that are read before a tokenizer is worth loading
 CHARACTERS_PER_TOKEN = 64  # text beyond max_tokens times this is not tokenised
 
 
@@ -112,11 +109,7 @@ class Pieces(NamedTuple):
 
 
 class Runtime(Session):
-    """A graph and its tokenizer, loaded; see `Session`.
-
-    The tokenizer cuts texts at `cut_at` tokens, if told. With `plain` the first plain texts may be read
-    without it (`plain`).
-    """
+    """A graph and its tokenizer, loaded; see `Session`."""
 
     def __init__(
         self,
@@ -127,38 +120,15 @@ class Runtime(Session):
         inner: Sequence[str] = (),
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
-        cut_at: int | None = None,
-        plain: bool = False,
     ) -> None:
         _require_file(tokenizer_file, name)
-        self._tokens = LateTokenizer(tokenizer_file, cut_at)
-        self._plain = read_word_pieces(tokenizer_file) if plain else None
-        self._plain_chars = PLAIN_CHARS
-        if self._plain is not None:
-            super().__init__(model_file, name=name, inner=inner, providers=providers, threads=threads)
-            return
-        beside = threading.Thread(target=self._tokens.begin, name="memdb-tokenizer")
+        beside = _Beside(tokenizer_file)
         beside.start()  # the runtime lets other threads work while it loads a graph
         try:
             super().__init__(model_file, name=name, inner=inner, providers=providers, threads=threads)
         finally:
             beside.join()
-        self._tokens.get()
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer, loaded at its first use where plain texts can do without."""
-        return self._tokens.get()
-
-    def plain(self, texts: Sequence[str], max_tokens: int) -> list[list[int]] | None:
-        """Token ids of a few short texts, special tokens included, without the tokenizer; None where it has
-        to say, or is loaded anyway.
-        """
-        if self._plain is None or self._tokens.loaded or sum(map(len, texts)) > self._plain_chars:
-            return None
-        self._plain_chars -= sum(map(len, texts))
-        found = [self._plain.ids(text, max_tokens) for text in texts]
-        return None if None in found else [ids for ids in found if ids is not None]
+        self.tokenizer = beside.tokenizer()
 
     def tokens(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
         """Token ids of each text, special tokens left out, of its beginning where it is very long."""
@@ -210,10 +180,8 @@ class OnnxEncoder(Described):
         super().__init__(name, sha256, max_tokens)
         self._dimension, self._pooling = dimension, pooling
         self._prefixes = {"query": query_prefix, "document": document_prefix}
-        self._runtime = Runtime(
-            model_file, tokenizer_file, name=name, providers=providers, threads=threads,
-            cut_at=max_tokens, plain=True,
-        )  # fmt: skip
+        self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
+        self._runtime.tokenizer.enable_truncation(max_tokens)
         self._output = self._runtime.output("last_hidden_state")
         self._tally, self._questions = Tally(), Remembered(QUESTIONS_REMEMBERED)
 
@@ -250,9 +218,9 @@ class OnnxEncoder(Described):
     def _encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         vectors = np.empty((len(texts), self._dimension), np.float32)
         for start in range(0, len(texts), SLICE_TEXTS):
-            ids = self._ids(texts[start : start + SLICE_TEXTS], kind)
-            for rows in batches([len(one) for one in ids]):
-                hidden, mask = self._states([ids[row] for row in rows])
+            encodings = self._encodings(texts[start : start + SLICE_TEXTS], kind)
+            for rows in batches([len(encoding) for encoding in encodings]):
+                hidden, mask = self._states([encodings[row].ids for row in rows])
                 tokens = int(mask.sum())
                 self._tally.add(runs=1, tokens=tokens, padding=mask.size - tokens)
                 vectors[np.add(rows, start)] = _unit(_pool(hidden, mask, self._pooling))
@@ -266,8 +234,7 @@ class OnnxEncoder(Described):
         require_texts(texts)
         vectors = list[NDArray[np.float32]]()
         for start in range(0, len(texts), SLICE_TEXTS):
-            legal = self._legal(texts[start : start + SLICE_TEXTS], kind)
-            encodings = self._runtime.tokenizer.encode_batch_fast(legal)
+            encodings = self._encodings(texts[start : start + SLICE_TEXTS], kind)
             found = dict[int, NDArray[np.float32]]()
             for rows in batches([len(encoding) for encoding in encodings]):
                 hidden, _ = self._states([encodings[row].ids for row in rows])
@@ -281,15 +248,10 @@ class OnnxEncoder(Described):
         """Tokens of a whole text, special tokens left out."""
         return self._runtime.count_tokens(text)
 
-    def _ids(self, texts: Sequence[str], kind: Kind) -> list[list[int]]:
-        legal = self._legal(texts, kind)
-        if (plain := self._runtime.plain(legal, self._max_tokens)) is not None:
-            return plain
-        return [encoding.ids for encoding in self._runtime.tokenizer.encode_batch_fast(legal)]
-
-    def _legal(self, texts: Sequence[str], kind: Kind) -> list[str]:
+    def _encodings(self, texts: Sequence[str], kind: Kind) -> list[Encoding]:
         limit = self._max_tokens * CHARACTERS_PER_TOKEN
-        return [self._prefixes[kind] + valid_unicode(text[:limit]) for text in texts]
+        legal = [self._prefixes[kind] + valid_unicode(text[:limit]) for text in texts]
+        return self._runtime.tokenizer.encode_batch_fast(legal)
 
     def _states(self, rows: list[list[int]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Hidden states float32 [n, t, dimension] and the mask [n, t]."""
@@ -464,6 +426,44 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 def _require_file(file: Path, name: str) -> None:
     if not file.is_file():
         raise ModelNotFound(f"the model {name} lacks its file {file}")
+
+
+class _Beside(threading.Thread):
+    """Loads a tokenizer. The standard library's executors would cost a tenth of that to import."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(name="memdb-tokenizer")
+        self._file = file
+        self._made: Tokenizer | None = None
+        self._failed: BaseException | None = None
+
+    def run(self) -> None:
+        """Load it; what goes wrong is raised by `tokenizer`."""
+        try:
+            self._made = _tokenizer(self._file)
+        except (ModelDamaged, ImportError) as error:
+            self._failed = error
+
+    def tokenizer(self) -> Tokenizer:
+        """What was loaded, after the end of the thread."""
+        if self._made is None:
+            raise self._failed or ModelDamaged(f"{self._file} gave no tokenizer")
+        return self._made
+
+
+def _tokenizer(file: Path) -> Tokenizer:
+    """Its file may say to truncate and pad; here max_tokens and the batch decide."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:
+        if type(error) is Exception:  # the library has no class of its own
+            raise ModelDamaged(f"{file} is not a tokenizer: {error}") from error
+        raise
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
 
 
 def _session(
