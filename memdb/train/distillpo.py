@@ -96,8 +96,8 @@ class Policy(Protocol):
         """So many completions of each, drawn with torch's random numbers."""
         ...
 
-    def greedy(self, instance: Instance) -> Ids:
-        """The completion of the likeliest token each time."""
+    def greedy(self, instances: Sequence[Instance]) -> list[Ids]:
+        """Of each the completion of the likeliest token each time."""
         ...
 
     def logprobs(self, instance: Instance, completions: Sequence[Ids]) -> torch.Tensor:
@@ -399,26 +399,6 @@ def figures(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-class Measured(NamedTuple):
-    """Means over instances, decoded greedily: the sum of rewards, how often it is full and the reply valid,
-    and the rewards themselves.
-    """
-
-    total: float
-    full: float
-    valid: float
-    rewards: tuple[float, ...]
-
-
-def measured(policy: Policy, instances: Iterable[Instance], reward: Reward) -> Measured:
-    """How a policy fares, nothing learnt."""
-    policy.module.eval()
-    told = np.array([reward(policy.decode(policy.greedy(one)), one) for one in instances])
-    sums = told.sum(1)
-    full, valid = float((sums > FULL - LEAST_STD).mean()), float((told[:, 0] == 1).mean())
-    return Measured(float(sums.mean()), full, valid, tuple(map(float, told.mean(0))))
-
-
 def plots(out: Path) -> None:
     """What the log tells, as pictures: rewards.png, shares.png, tokens.png, loss.png."""
     lines = read_log(out / "log.jsonl")
@@ -465,6 +445,8 @@ def main() -> None:
     policy.module.save_pretrained(args.out / "adapter")
     plots(args.out)
     if args.validation:
+        from memdb.train.distillpo_measure import measured
+
         told = measured(policy, filter(policy.fits, read(args.validation)), reward)
         print(json.dumps(told._asdict()))
 

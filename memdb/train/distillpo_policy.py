@@ -134,9 +134,9 @@ class ModelPolicy:
         drawn = self._decoded(instances, count=count, temperature=self._recipe.temperature)
         return [drawn[at : at + count] for at in range(0, len(drawn), count)]
 
-    def greedy(self, instance: Instance) -> Ids:
-        """See `distillpo.Policy`."""
-        return self._decoded([instance])[0]
+    def greedy(self, instances: Sequence[Instance]) -> list[Ids]:
+        """See `distillpo.Policy`. All are decoded in one batch."""
+        return self._decoded(instances)
 
     def _decoded(self, instances: Sequence[Instance], **how: Any) -> list[Ids]:
         most, ends = self._recipe.completion_tokens, self.tokens.ends
@@ -183,6 +183,12 @@ def load(
         return distill_turns(instance.history, instance.question_time, recipe.style).turns
 
     return ModelPolicy(module, tokens, recipe, turns)
+
+
+def merged(policy: ModelPolicy) -> ModelPolicy:
+    """The same policy, its LoRA weights added to those of the model: it writes in half the time."""
+    policy.module = policy.module.merge_and_unload()
+    return policy
 
 
 def with_lora(model: Any, recipe: Recipe, adapter: Path | None = None) -> Any:

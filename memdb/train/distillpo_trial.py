@@ -22,7 +22,8 @@ from memdb.generate.action import Action, action_text
 from memdb.records import History, Message, Query, Segment, Utterance
 from memdb.train.branches import Ids
 from memdb.train.curves import read_log
-from memdb.train.distillpo import Measured, Task, measured, train
+from memdb.train.distillpo import Task, train
+from memdb.train.distillpo_measure import Measured, measured
 from memdb.train.distillpo_recipe import MODES, recipe_of
 from memdb.train.instances import Instance
 from memdb.train.judge import Judged
@@ -136,8 +137,11 @@ class TreePolicy:
             drawn.append([written[at] for at in places])
         return drawn
 
-    def greedy(self, instance: Instance) -> Ids:
+    def greedy(self, instances: Sequence[Instance]) -> list[Ids]:
         """See `distillpo.Policy`."""
+        return [self._likeliest(one) for one in instances]
+
+    def _likeliest(self, instance: Instance) -> Ids:
         import torch
 
         tree, so_far = self._trees[instance.case], list[int]()

@@ -167,7 +167,7 @@ def test_samples_are_drawn_as_they_are_scored(tokenizer: Any, tasks: list[Task])
     policy.module.eval()
     torch.manual_seed(0)
     drawn = [ids[0] for ids in policy.sample([instance], 3000)[0]]
-    (best,) = policy.greedy(instance)
+    [[best]] = policy.greedy([instance])
     with torch.no_grad():
         shares = policy.logprobs(instance, [(token,) for token in range(len(tokenizer))])[:, 0].exp()
     assert shares.sum().item() == pytest.approx(1, abs=1e-4)
