@@ -190,9 +190,26 @@ int fts5_weights_init(Weights *weights, int columns) {
   return SQLITE_OK;
 }
 
-/* To be called when it is set what counts. */
+static inline uint32_t slot_of(uint64_t key) {
+  return (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 49) & (PLACES - 1);
+}
+
+static uint32_t free_slot(const Weights *weights, uint64_t key) {
+  uint32_t slot = slot_of(key);
+  while (weights->place[slot]) slot = (slot + 1) & (PLACES - 1);
+  return slot;
+}
+
+/* To be called when it is set what counts. Numbers 1, 2, … are those of a single occurrence in each column. */
 void fts5_weights_ready(Weights *weights) {
-  for (int i = 0; i < weights->columns; i++) weights->one[i] = weights->wanted[i] ? weights->weight[i] : 0.0;
+  for (int i = 0; i < weights->columns; i++) {
+    int number = weights->count++;
+    uint64_t key = (uint64_t)1 << (i * weights->width);
+    weights->key[number] = key;
+    weights->sum[number] = weights->wanted[i] ? weights->weight[i] : 0.0;
+    weights->single[i] = FTS5_WEIGHED | (weights->wanted[i] ? (uint32_t)number : 0);
+    if (weights->wanted[i]) weights->place[free_slot(weights, key)] = (uint16_t)number;
+  }
 }
 
 void fts5_weights_clear(Weights *weights) {
@@ -222,7 +239,7 @@ static inline int combination(Weights *weights, uint64_t key, int *number) {
     *number = 0;
     return SQLITE_OK;
   }
-  uint32_t slot = (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 49) & (PLACES - 1);
+  uint32_t slot = slot_of(key);
   for (; weights->place[slot]; slot = (slot + 1) & (PLACES - 1)) {
     *number = weights->place[slot];
     if (weights->key[*number] == key) return SQLITE_OK;
@@ -267,9 +284,11 @@ static int weigh_posting(Weights *weights, const Store *store, size_t i, int *nu
   return weigh(weights, store->bytes + list + n, size, number);
 }
 
-int fts5_weigh_list(Weights *weights, const Store *store, size_t i, double *sum) {
+/* It is remembered what was found. */
+int fts5_weigh_list(Weights *weights, Store *store, size_t i, double *sum) {
   int number;
   int rc = weigh_posting(weights, store, i, &number);
+  if (rc == SQLITE_OK) store->list[i] = FTS5_WEIGHED | (uint32_t)number;
   *sum = weights->sum[rc == SQLITE_OK ? number : 0];
   return rc;
 }
@@ -293,6 +312,7 @@ void fts5_store_clear(Store *store) {
   sqlite3_free(store->offset);
   sqlite3_free(store->list);
   sqlite3_free(store->bytes);
+  sqlite3_free(store->leaf);
   memset(store, 0, sizeof *store);
 }
 
@@ -336,10 +356,12 @@ typedef struct Walk {
   Leaves *leaves;
   Store *store;
   const RowSet *deleted;
+  const Weights *weights;
   int columns; /* rows count whose first column is below; 0: all rows */
   int64_t base;
   uint64_t offset;
   size_t at, stop, shift;
+  size_t bytes; /* in the store before the doclist */
 } Walk;
 
 /* The next leaf: SQLITE_ROW, SQLITE_DONE or an error. */
@@ -390,6 +412,52 @@ static inline size_t add_row(const Walk *walk, uint64_t offset, size_t list, siz
 }
 
 /*
+** What list is to say of a position list that stands behind its size at p: its number if it is the single occurrence of
+** a column, its place `at` otherwise. Most are an offset, or 1, a column and an offset, of one byte each. No branches:
+** which one comes is not to be guessed.
+*/
+static inline uint32_t code_list(const Weights *weights, const uint8_t *p, size_t at) {
+  int first = (p[0] == 2) & ((uint8_t)(p[1] - 2) < 126);
+  int later = (p[0] == 6) & (p[1] == 1) & ((uint8_t)(p[2] - 1) < weights->columns - 1) & ((uint8_t)(p[3] - 2) < 126);
+  uint32_t single = weights->single[later ? p[2] : 0];
+  return first | later ? single : (uint32_t)at;
+}
+
+/*
+** Read rows of the leaf at hand while all is as it mostly is: sizes of one byte, steps of one or two, far from the end.
+** It stops at a row that is yet to be read.
+*/
+static void quick_rows(Walk *walk, size_t end) {
+  const Weights *weights = walk->weights;
+  const RowSet *deleted = walk->deleted;
+  const uint8_t *bytes = walk->store->bytes, *p = bytes + walk->at, *stop = end > 160 ? bytes + end - 160 : bytes;
+  const int columns = walk->columns;
+  uint32_t *offsets = walk->store->offset, *lists = walk->store->list;
+  uint64_t offset = walk->offset;
+  size_t count = walk->store->count;
+  while (p < stop) {
+    uint32_t size = p[0];
+    const uint8_t *next = p + 1 + (size >> 1);
+    uint32_t step = *next++;
+    if (step >= 0x80) {
+      if (*next >= 0x80) break;
+      step = (step & 0x7f) << 7 | *next++;
+    }
+    if (size >= 0x80 || step == 0 || offset + step > UINT32_MAX) break;
+    offsets[count] = (uint32_t)offset;
+    lists[count] = code_list(weights, p, (size_t)(p - bytes));
+    size_t kept = (columns == 0) | ((size > 1) & ((p[1] != 1) | (p[2] < columns)));
+    if (deleted && fts5_has(deleted, walk->base + (int64_t)offset)) kept = 0;
+    count += kept;
+    offset += step;
+    p = next;
+  }
+  walk->offset = offset;
+  walk->at = (size_t)(p - bytes);
+  walk->store->count = count;
+}
+
+/*
 ** Read rows as far as they lie on the leaf at hand. SQLITE_ROW: the doclist may go on on the next one. *spilled: the
 ** last position list ended on the leaf that is at hand now, and what follows it is found from that leaf's header.
 */
@@ -397,67 +465,133 @@ static int rows_of_leaf(Walk *walk, int *spilled) {
   Store *store = walk->store;
   const uint8_t *bytes = store->bytes;
   const size_t limit = store->size, stop = walk->stop < limit ? walk->stop : limit;
-  uint64_t offset = walk->offset, value;
-  size_t at = walk->at, count = store->count, size, list;
+  uint64_t value;
+  size_t at, size, list;
   for (;;) {
-    list = at;
+    quick_rows(walk, stop);
+    list = at = walk->at;
     int n = varint(bytes, (int)at, (int)limit, &value);
     if (n == 0 || value > MOST_BYTES) return SQLITE_CORRUPT;
     at += n;
     size = value >> 1;
     *spilled = size > limit - at;
     if (*spilled) break;
-    count = add_row(walk, offset, list, at, size, count);
+    store->count = add_row(walk, walk->offset, list, at, size, store->count);
     at += size;
-    if (at >= stop) break;
+    if (at >= stop) return at >= limit ? SQLITE_ROW : SQLITE_OK;
     n = varint(bytes, (int)at, (int)limit, &value);
     if (n == 0 || value == 0) return SQLITE_CORRUPT;
-    if (value > UINT32_MAX - offset) return FTS5_NOT_READ;
-    at += n;
-    offset += value;
+    if (value > UINT32_MAX - walk->offset) return FTS5_NOT_READ;
+    walk->at = at + (size_t)n;
+    walk->offset += value;
   }
-  walk->offset = offset;
-  store->count = count;
-  if (!*spilled) return at >= limit ? SQLITE_ROW : SQLITE_OK;
   while (size > store->size - at) {
     int rc = next_leaf(walk);
     if (rc != SQLITE_ROW) return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
   }
-  store->count = add_row(walk, offset, list, at, size, count);
+  store->count = add_row(walk, walk->offset, list, at, size, store->count);
   return SQLITE_ROW;
+}
+
+/* Put down that the row at hand is the first one on its leaf. */
+static int note_leaf(const Walk *walk) {
+  Store *store = walk->store;
+  if (store->leaves == store->leaves_room) {
+    size_t room = 2 * store->leaves + 64;
+    Leaf *grown = sqlite3_realloc64(store->leaf, room * sizeof *grown);
+    if (grown == NULL) return SQLITE_NOMEM;
+    store->leaf = grown;
+    store->leaves_room = room;
+  }
+  Leaf leaf = {walk->base + (int64_t)walk->offset, walk->leaves->number};
+  store->leaf[store->leaves++] = leaf;
+  return SQLITE_OK;
+}
+
+/* Begin at a row that is told in full, at `at` of the leaf at hand. */
+static int begin_rows(Walk *walk, int at, int end) {
+  const Leaves *leaves = walk->leaves;
+  uint64_t row = 0;
+  int n = at < LEAF_HEADER ? 0 : varint(leaves->data, at, leaves->body, &row);
+  if (n == 0) return SQLITE_CORRUPT;
+  if (row > MOST_ROW) return FTS5_NOT_READ;
+  walk->base = (int64_t)row;
+  walk->shift = walk->store->size - (size_t)leaves->body;
+  walk->at = (size_t)(at + n) + walk->shift;
+  walk->stop = (size_t)end + walk->shift;
+  return SQLITE_OK;
+}
+
+/* Read the doclist from the row at hand on. As soon as there are `enough` rows, no more than its leaves are noted. */
+static int walk_doclist(Walk *walk, size_t enough) {
+  Store *store = walk->store;
+  const size_t first = store->count;
+  int rc = SQLITE_ROW;
+  while (rc == SQLITE_ROW) {
+    int spilled = 0;
+    rc = note_leaf(walk);
+    if (rc != SQLITE_OK) return rc;
+    if (store->count - first < enough) {
+      rc = rows_of_leaf(walk, &spilled);
+    } else {
+      if (walk->stop < store->size) return SQLITE_OK;
+      store->size = walk->bytes;
+      rc = SQLITE_ROW;
+    }
+    if (rc == SQLITE_ROW) rc = next_row(walk, spilled);
+  }
+  return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
 /*
 ** Read the doclist that begins at `at` of the leaf, but for rows in `deleted` (may be NULL) and, if `columns` is not 0,
-** those with no occurrence in the first `columns` columns.
+** those with no occurrence in the first `columns` columns. If there are `enough` rows or more, those that are read are
+** not all of them, and have no position lists: what is in the store is for nobody.
 */
-int fts5_postings(Leaves *leaves, int at, int end, int columns, const RowSet *deleted, Store *store,
-                  Postings *postings) {
-  Walk walk = {leaves, store, deleted, columns, 0, 0, 0, 0, 0};
-  uint64_t row = 0;
+int fts5_postings(Leaves *leaves, int at, int end, const Weights *weights, int columns, const RowSet *deleted,
+                  size_t enough, Store *store, Postings *postings) {
+  Walk walk = {leaves, store, deleted, weights, columns, 0, 0, 0, 0, 0, store->size};
   int rc = take_leaf(leaves, at < leaves->body ? at : leaves->body, store);
-  walk.shift = store->size - (size_t)leaves->body;
-  walk.stop = (size_t)end + walk.shift;
   while (rc == SQLITE_OK && at >= leaves->body) {
     rc = next_leaf(&walk);
     if (rc != SQLITE_ROW) return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
-    rc = SQLITE_OK;
+    rc = first_term(leaves, &end);
     at = LEAF_HEADER;
   }
+  if (rc == SQLITE_OK) rc = begin_rows(&walk, at, end);
   if (rc != SQLITE_OK) return rc;
-  int n = varint(leaves->data, at, leaves->body, &row);
-  if (n == 0) return SQLITE_CORRUPT;
-  if (row > MOST_ROW) return FTS5_NOT_READ;
-  postings->base = walk.base = (int64_t)row;
+  postings->base = walk.base;
   postings->first = store->count;
-  walk.at = (size_t)(at + n) + walk.shift;
-  do {
-    int spilled;
-    rc = rows_of_leaf(&walk, &spilled);
-    if (rc == SQLITE_ROW) rc = next_row(&walk, spilled);
-  } while (rc == SQLITE_ROW);
+  postings->doclist = at;
+  postings->doclist_end = end;
+  postings->first_leaf = store->leaves;
+  rc = walk_doclist(&walk, enough);
   postings->past = store->count;
-  return rc == SQLITE_DONE ? SQLITE_OK : rc;
+  postings->past_leaf = store->leaves;
+  return rc;
+}
+
+/*
+** Append the rows that begin on a leaf of the postings, the first one that `leaves` gives, as fts5_postings would; their
+** base is the row of that leaf.
+*/
+int fts5_leaf_postings(Leaves *leaves, const Weights *weights, int columns, const RowSet *deleted, Store *store,
+                       const Postings *postings, size_t leaf) {
+  Walk walk = {leaves, store, deleted, weights, columns, 0, 0, 0, 0, 0, store->size};
+  int at = postings->doclist, end = postings->doclist_end, spilled;
+  int rc = fts5_next_leaf(leaves);
+  if (rc != SQLITE_ROW) return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
+  rc = SQLITE_OK;
+  if (leaf > postings->first_leaf) {
+    at = get16(leaves->data);
+    rc = first_term(leaves, &end);
+  }
+  if (at < LEAF_HEADER || at >= leaves->body) return SQLITE_CORRUPT;
+  if (rc == SQLITE_OK) rc = take_leaf(leaves, at, store);
+  if (rc == SQLITE_OK) rc = begin_rows(&walk, at, end);
+  if (rc == SQLITE_OK && walk.base != store->leaf[leaf].row) rc = SQLITE_CORRUPT;
+  if (rc == SQLITE_OK) rc = rows_of_leaf(&walk, &spilled);
+  return rc == SQLITE_ROW ? SQLITE_OK : rc;
 }
 
 /* Append the rows of a tombstone page: slots of 4 or 8 bytes, empty ones zero; the first page says if row 0 is one. */

@@ -39,7 +39,8 @@ struct Leaves {
   int (*load)(Leaves *);
   const uint8_t *data;
   int size;
-  int body; /* where the footer begins */
+  int number; /* of the leaf in its segment */
+  int body;   /* where the footer begins */
 };
 
 /*
@@ -47,13 +48,14 @@ struct Leaves {
 ** that of no occurrence. The key of a combination has a field of `width` bits for each column.
 */
 #define FTS5_MOST_COLUMNS 8
+#define FTS5_WEIGHED 0x80000000u
 typedef struct Weights {
   int columns, width;
   double weight[FTS5_MOST_COLUMNS];
   uint8_t wanted[FTS5_MOST_COLUMNS]; /* whether an occurrence there counts at all */
   uint64_t *key;
   double *sum;
-  double one[FTS5_MOST_COLUMNS]; /* what one occurrence in a column counts, 0 where it is not wanted */
+  uint32_t single[FTS5_MOST_COLUMNS]; /* the numbers of one occurrence in a column, as `list` tells them */
   int count;
   uint16_t *place; /* a hash table of numbers */
 } Weights;
@@ -65,32 +67,44 @@ typedef struct RowSet {
   uint8_t *bits;
 } RowSet;
 
+/* A leaf of a doclist, and the first row that begins there. */
+typedef struct Leaf {
+  int64_t row;
+  int number;
+} Leaf;
+
 /*
 ** The postings of a query. A row is the base of its Postings and an offset; `list` tells where in `bytes` its position
 ** list begins, or, with the bit FTS5_WEIGHED, the number of its combination.
 */
-#define FTS5_WEIGHED 0x80000000u
 typedef struct Store {
   uint32_t *offset, *list;
   size_t count, room;
   uint8_t *bytes;
   size_t size, bytes_room;
+  Leaf *leaf;
+  size_t leaves, leaves_room;
 } Store;
 
 /* The postings of one term in one segment, ascending by row: those from `first` to before `past` in the store. */
 typedef struct Postings {
   int64_t base;
   size_t first, past;
-  size_t at, end; /* for who reads them: the next one, and how far to read */
+  size_t at, end;              /* for who reads them: the next one, and how far to read */
+  size_t first_leaf, past_leaf; /* the leaves of the doclist in the store */
+  int doclist, doclist_end;    /* where it begins on its first leaf, and where it ends if it does so there */
+  int segment;
 } Postings;
 
 /* All of these return SQLITE_OK, SQLITE_CORRUPT, SQLITE_NOMEM, FTS5_NOT_READ or what `load` returned. */
 int fts5_structure(const uint8_t *data, int size, Structure *structure);
 int fts5_next_leaf(Leaves *leaves);
 int fts5_find_term(const Leaves *leaves, const uint8_t *term, int term_size, int *at, int *end);
-int fts5_postings(Leaves *leaves, int at, int end, int columns, const RowSet *deleted, Store *store,
-                  Postings *postings);
-int fts5_weigh_list(Weights *weights, const Store *store, size_t i, double *sum);
+int fts5_postings(Leaves *leaves, int at, int end, const Weights *weights, int columns, const RowSet *deleted,
+                  size_t enough, Store *store, Postings *postings);
+int fts5_leaf_postings(Leaves *leaves, const Weights *weights, int columns, const RowSet *deleted, Store *store,
+                       const Postings *postings, size_t leaf);
+int fts5_weigh_list(Weights *weights, Store *store, size_t i, double *sum);
 int fts5_weigh_all(Weights *weights, int keep_empty, Store *store, Postings *postings);
 void fts5_store_clear(Store *store);
 int fts5_tombstones(const uint8_t *data, int size, int first, int64_t **rows, size_t *count, size_t *room);
@@ -102,24 +116,12 @@ int fts5_weights_init(Weights *weights, int columns);
 void fts5_weights_ready(Weights *weights);
 void fts5_weights_clear(Weights *weights);
 
-/*
-** What the occurrences of a posting count together. Most have one: their lists are an offset, or 1, a column and an
-** offset, of one byte each, behind the size, doubled. A store ends in zeros: nothing is read behind it.
-*/
-static inline int fts5_weigh(Weights *weights, const Store *store, size_t i, double *sum) {
+/* What the occurrences of a posting count together. A store ends in zeros: nothing is read behind it. */
+static inline int fts5_weigh(Weights *weights, Store *store, size_t i, double *sum) {
   uint32_t list = store->list[i];
-  if (!(list & FTS5_WEIGHED)) {
-    const uint8_t *p = store->bytes + list;
-    if (p[0] == 2 && (uint8_t)(p[1] - 2) < 126) {
-      *sum = weights->one[0];
-      return SQLITE_OK;
-    }
-    if (p[0] == 6 && p[1] == 1 && p[2] < weights->columns && (uint8_t)(p[3] - 2) < 126) {
-      *sum = weights->one[p[2]];
-      return SQLITE_OK;
-    }
-  }
-  return fts5_weigh_list(weights, store, i, sum);
+  if (!(list & FTS5_WEIGHED)) return fts5_weigh_list(weights, store, i, sum);
+  *sum = weights->sum[list & ~FTS5_WEIGHED];
+  return SQLITE_OK;
 }
 
 static inline int fts5_has(const RowSet *set, int64_t row) {

@@ -22,8 +22,6 @@
 ** query on the same connection.
 */
 #include <float.h>
-#include <limits.h>
-#include <math.h>
 #include <string.h>
 
 #include "lexical.h"
@@ -37,7 +35,8 @@ SQLITE_EXTENSION_INIT3
 #define PORTION_GROWTH 8
 #define MOST_PORTION (1 << 20)
 #define KEPT_INDEXES 8   /* tables whose statements a connection keeps */
-#define MOST_SPARE (1 << 20) /* postings whose memory is kept between queries */
+#define MOST_SPARE (2 << 20)    /* postings whose memory is kept between queries */
+#define MOST_APART (1 << 13)    /* a portion that is still scored without the terms that are nearly everywhere */
 
 static const char schema[] =
     "CREATE TABLE x(id INTEGER, score REAL, \"index\" HIDDEN, terms HIDDEN, weights HIDDEN, columns HIDDEN)";
@@ -223,168 +222,12 @@ static bool lengths_are_tabled(Module *module, Query *query) {
   return fresh;
 }
 
-/* ------------------------------------------------------------------ Reading the postings ------------------------- */
-
-#define LEAF_ROW(segment, leaf) (((int64_t)(segment) << 37) + (leaf))
-#define TOMBSTONE_ROW(segment, page) LEAF_ROW((int64_t)(segment) + 65536, page)
-
-typedef struct TableLeaves {
-  Leaves leaves;
-  sqlite3_stmt *statement;
-  int64_t row, last;
-} TableLeaves;
-
-static int load_leaf(Leaves *leaves) {
-  TableLeaves *from = (TableLeaves *)leaves;
-  if (from->row > from->last) return SQLITE_DONE;
-  int rc = sqlite3_step(from->statement);
-  if (rc != SQLITE_ROW) return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
-  if (sqlite3_column_int64(from->statement, 0) != from->row++) return SQLITE_CORRUPT;
-  if (sqlite3_column_type(from->statement, 1) != SQLITE_BLOB) return SQLITE_CORRUPT;
-  leaves->data = sqlite3_column_blob(from->statement, 1);
-  leaves->size = sqlite3_column_bytes(from->statement, 1);
-  return SQLITE_ROW;
-}
-
-static int read_structure(Module *module, Query *query) {
-  sqlite3_stmt *statement;
-  int rc = lexical_ask(module, query->index, ASK_STRUCTURE, &statement);
-  if (rc != SQLITE_OK) return rc;
-  rc = sqlite3_step(statement);
-  if (rc == SQLITE_ROW) {
-    const uint8_t *data = sqlite3_column_blob(statement, 0);
-    rc = data ? fts5_structure(data, sqlite3_column_bytes(statement, 0), &query->structure) : SQLITE_CORRUPT;
-  } else if (rc == SQLITE_DONE) {
-    rc = SQLITE_CORRUPT;
-  }
-  sqlite3_reset(statement);
-  if (rc != SQLITE_OK) return rc;
-  query->deleted = sqlite3_malloc64((query->structure.count + 1) * sizeof *query->deleted);
-  if (query->deleted == NULL) return SQLITE_NOMEM;
-  memset(query->deleted, 0, (query->structure.count + 1) * sizeof *query->deleted);
-  return SQLITE_OK;
-}
-
-/* The rows of a segment that tombstones delete. */
-static int read_tombstones(Module *module, Query *query, const Segment *segment, RowSet *set) {
-  sqlite3_stmt *statement;
-  int64_t *rows = NULL;
-  size_t count = 0, room = 0;
-  int page = 0;
-  int rc = lexical_ask(module, query->index, ASK_TOMBSTONES, &statement);
-  if (rc != SQLITE_OK) return rc;
-  sqlite3_bind_int64(statement, 1, TOMBSTONE_ROW(segment->id, 0));
-  sqlite3_bind_int64(statement, 2, TOMBSTONE_ROW(segment->id, segment->tombstone_pages - 1));
-  while (rc == SQLITE_OK && page < segment->tombstone_pages) {
-    rc = sqlite3_step(statement);
-    if (rc != SQLITE_ROW || sqlite3_column_int64(statement, 0) != TOMBSTONE_ROW(segment->id, page)) {
-      if (rc == SQLITE_ROW || rc == SQLITE_DONE) rc = SQLITE_CORRUPT;
-      break;
-    }
-    const uint8_t *data = sqlite3_column_blob(statement, 1);
-    rc = fts5_tombstones(data, sqlite3_column_bytes(statement, 1), page++ == 0, &rows, &count, &room);
-  }
-  sqlite3_reset(statement);
-  if (rc == SQLITE_OK) rc = fts5_row_set(rows, count, set);
-  sqlite3_free(rows);
-  return rc;
-}
-
-/* The leaf of a segment that has the term, if any has. */
-static int find_leaf(Module *module, Query *query, const Segment *segment, const Term *term, int *leaf) {
-  sqlite3_stmt *statement;
-  int rc = lexical_ask(module, query->index, ASK_PAGE, &statement);
-  if (rc != SQLITE_OK) return rc;
-  sqlite3_bind_int(statement, 1, segment->id);
-  sqlite3_bind_blob(statement, 2, term->token, term->token_size, SQLITE_STATIC);
-  rc = sqlite3_step(statement);
-  int64_t page = rc == SQLITE_ROW ? sqlite3_column_int64(statement, 0) >> 1 : 1;
-  rc = sqlite3_reset(statement);
-  sqlite3_bind_null(statement, 2);
-  if (page < segment->first_leaf) page = segment->first_leaf;
-  if (page < 1 || page > INT_MAX) return SQLITE_CORRUPT;
-  *leaf = (int)page;
-  return rc;
-}
-
-static int read_segment(Module *module, Query *query, int number, const Term *term, Postings *postings) {
-  const Segment *segment = &query->structure.segments[number];
-  TableLeaves from = {0};
-  int leaf, at, end;
-  if (segment->first_leaf == 0) return SQLITE_OK; /* a merge has used it up */
-  int rc = find_leaf(module, query, segment, term, &leaf);
-  if (rc != SQLITE_OK || leaf > segment->last_leaf) return rc;
-  rc = lexical_ask(module, query->index, ASK_LEAVES, &from.statement);
-  if (rc != SQLITE_OK) return rc;
-  from.leaves.load = load_leaf;
-  from.row = LEAF_ROW(segment->id, leaf);
-  from.last = LEAF_ROW(segment->id, segment->last_leaf);
-  sqlite3_bind_int64(from.statement, 1, from.row);
-  sqlite3_bind_int64(from.statement, 2, from.last);
-  rc = fts5_next_leaf(&from.leaves);
-  if (rc == SQLITE_ROW) rc = fts5_find_term(&from.leaves, term->token, term->token_size, &at, &end);
-  if (rc == SQLITE_OK && segment->tombstone_pages && query->deleted[number].bits == NULL) {
-    rc = read_tombstones(module, query, segment, &query->deleted[number]);
-  }
-  if (rc == SQLITE_OK) {
-    const RowSet *deleted = query->deleted[number].bits ? &query->deleted[number] : NULL;
-    int merged = query->structure.version == 1;
-    size_t size = query->store.size;
-    int columns = merged || query->prefix < 0 ? 0 : query->prefix;
-    rc = fts5_postings(&from.leaves, at, end, columns, deleted, &query->store, postings);
-    if (rc == SQLITE_OK && (merged || query->prefix < 0)) {
-      rc = fts5_weigh_all(&query->weights, merged, &query->store, postings);
-      query->store.size = size;
-    }
-  }
-  sqlite3_reset(from.statement);
-  return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-/* Leave out the rows in which nothing counts. */
-static void drop_empty(Store *store, Postings *postings) {
-  size_t kept = postings->first;
-  for (size_t i = postings->first; i < postings->past; i++) {
-    store->offset[kept] = store->offset[i];
-    store->list[kept] = store->list[i];
-    kept += store->list[i] != FTS5_WEIGHED;
-  }
-  postings->past = kept;
-}
-
-static int read_term(Module *module, Query *query, Term *term) {
-  int rc = SQLITE_OK;
-  sqlite3_int64 hits = 0;
-  term->postings = sqlite3_malloc64((query->structure.count + 1) * sizeof *term->postings);
-  if (term->postings == NULL) return SQLITE_NOMEM;
-  for (int i = 0; i < query->structure.count && rc == SQLITE_OK; i++) {
-    Postings *postings = &term->postings[term->count];
-    memset(postings, 0, sizeof *postings);
-    rc = read_segment(module, query, i, term, postings);
-    if (postings->first == postings->past) continue;
-    if (rc == SQLITE_OK && query->structure.version == 1 && term->count == 1) {
-      rc = fts5_newer_first(&query->store, &term->postings[0], postings);
-    } else {
-      term->count++;
-    }
-  }
-  for (int i = 0; i < term->count && rc == SQLITE_OK; i++) {
-    if (query->structure.version == 1) drop_empty(&query->store, &term->postings[i]);
-    hits += (sqlite3_int64)(term->postings[i].past - term->postings[i].first);
-  }
-  if (hits > query->rows || (hits && query->tokens < 1)) return FTS5_NOT_READ; /* numbers that cannot be */
-  /* As in fts5_aux.c. */
-  term->idf = log(((double)(query->rows - hits) + 0.5) / ((double)hits + 0.5));
-  if (term->idf <= 0.0) term->idf = 1e-6;
-  return rc;
-}
-
 /* ------------------------------------------------------------------ A query ------------------------------------- */
 
 /* Give the memory of the store to the next query, unless that has some already, or it is much. */
 static void leave_store(Module *module, Store *store) {
-  store->count = store->size = 0;
-  if (module->spare.room == 0 && store->room <= MOST_SPARE && store->bytes_room <= 4 * MOST_SPARE) {
+  store->count = store->size = store->leaves = 0;
+  if (module->spare.room == 0 && store->room <= MOST_SPARE && store->bytes_room <= 8 * MOST_SPARE) {
     module->spare = *store;
     memset(store, 0, sizeof *store);
   }
@@ -521,7 +364,7 @@ static int prepare_query(Cursor *cursor, sqlite3_value *weights, sqlite3_value *
   fts5_weights_ready(&query->weights);
   query->prefix = wanted_prefix(&query->weights);
   if (rc == SQLITE_OK) rc = run_probe(module, query);
-  if (rc == SQLITE_OK) rc = read_structure(module, query);
+  if (rc == SQLITE_OK) rc = lexical_read_structure(module, query);
   if (rc == SQLITE_OK) query->tabled = lengths_are_tabled(module, query);
   for (int i = 0; i < FEW_TOKENS; i++) query->length_part[i] = lexical_length_part(query, (uint32_t)i);
   return rc;
@@ -534,7 +377,7 @@ static int answer(Cursor *cursor, sqlite3_value *weights, sqlite3_value *columns
   memset(&module->spare, 0, sizeof module->spare);
   int rc = prepare_query(cursor, weights, columns);
   for (int i = 0; i < query->count && rc == SQLITE_OK; i++) {
-    if (query->terms[i].tokens == 1) rc = read_term(module, query, &query->terms[i]);
+    if (query->terms[i].tokens == 1) rc = lexical_read_term(module, query, &query->terms[i], true);
   }
   if (rc != SQLITE_OK) return rc;
   if (cursor->score == NULL) cursor->score = sqlite3_malloc64(BLOCK_ROWS * sizeof *cursor->score);
@@ -677,7 +520,8 @@ static void cursor_clear(Cursor *cursor) {
   clear_query(module_of(cursor), &cursor->query);
   sqlite3_finalize(cursor->own);
   cursor->own = NULL;
-  cursor->count = cursor->at = 0;
+  cursor->count = cursor->at = cursor->before = 0;
+  cursor->near_count = 0;
   cursor->begun = cursor->exhausted = cursor->eof = false;
 }
 
@@ -685,6 +529,7 @@ static int cursor_close(sqlite3_vtab_cursor *base) {
   Cursor *cursor = (Cursor *)base;
   cursor_clear(cursor);
   sqlite3_free(cursor->hits);
+  sqlite3_free(cursor->near);
   sqlite3_free(cursor->length);
   sqlite3_free(cursor->score);
   sqlite3_free(cursor);
@@ -701,9 +546,11 @@ static int cursor_next(sqlite3_vtab_cursor *base) {
   int rc = SQLITE_OK;
   if (++cursor->at >= cursor->count && !cursor->exhausted) {
     cursor->last = cursor->hits[cursor->count - 1];
+    cursor->before = cursor->count;
     cursor->begun = true;
     if (cursor->portion < MOST_PORTION) cursor->portion *= PORTION_GROWTH;
-    rc = lexical_fill_portion(cursor);
+    if (cursor->query.apart > 0.0 && cursor->portion > MOST_APART) rc = lexical_read_apart(cursor);
+    if (rc == SQLITE_OK) rc = lexical_fill_portion(cursor);
   }
   cursor->eof = cursor->at >= cursor->count;
   return rc;

@@ -1,5 +1,5 @@
 /*
-** What term_top (lexical.c) and its scoring (scoring.c) share: a query, and the cursor that answers it.
+** What term_top (lexical.c), its reading (postings.c) and its scoring (scoring.c) share: a query, and the cursor that answers it.
 */
 #ifndef MEMDB0_LEXICAL_H
 #define MEMDB0_LEXICAL_H
@@ -42,6 +42,7 @@ typedef struct Term {
   int tokens;
   double idf;
   bool essential;
+  bool apart; /* it is in half of the rows: only the leaves of its postings are known */
   Postings *postings; /* [count], one for each segment that has the term */
   int count;
 } Term;
@@ -49,6 +50,7 @@ typedef struct Term {
 typedef struct Hit {
   double score;
   int64_t id;
+  uint16_t length; /* as X_length has it; 0: it is to be looked up */
 } Hit;
 
 /* One query: the terms as FTS5 sees them, what it says of the table, and the postings. */
@@ -65,15 +67,20 @@ typedef struct Query {
   double length_part[FEW_TOKENS]; /* k1 * (1 - b + b * D / mean) */
   Structure structure;
   RowSet *deleted; /* for each segment */
+  double apart;    /* what all terms that are set apart add at most */
 } Query;
 
 typedef struct Cursor {
   sqlite3_vtab_cursor base;
   Query query;
   Hit *hits; /* the portion: a heap while it is filled, then best first */
-  int portion, room, count, at;
+  int portion, count, at;
+  size_t room;
+  int before; /* hits of the portions before */
   bool begun, exhausted;
   Hit last; /* the last hit of the portions before */
+  Hit *near; /* rows that terms set apart may lift into the portion */
+  size_t near_count, near_room;
   uint16_t *length; /* of the rows of a block, as X_length has them */
   bool measured;    /* whether that is so; else each is sought */
   double *score;
@@ -84,6 +91,11 @@ typedef struct Cursor {
 
 /* The statement of that question, prepared once for each table. */
 int lexical_ask(Module *module, Index *index, int question, sqlite3_stmt **statement);
+
+int lexical_read_structure(Module *module, Query *query);
+int lexical_read_term(Module *module, Query *query, Term *term, bool may_be_apart);
+int lexical_read_leaf(Module *module, Query *query, const Postings *postings, size_t leaf);
+int lexical_read_apart(Cursor *cursor);
 
 /* What the length of a row adds to the denominator of BM25. */
 double lexical_length_part(const Query *query, uint32_t length);

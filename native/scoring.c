@@ -6,7 +6,13 @@
 ** the postings of the others are looked at only in rows that have one of these. Lengths of rows are in X_length, which
 ** memdb keeps, or else in X_docsize, a record for each row: then a first pass as if rows had no length, which only
 ** lifts scores, sorts out whose length is to be looked up at all.
+**
+** Terms that are in half of the rows or more are set apart (postings.c): what they add is so little that first the rows are
+** scored without them. Those that come into the portion, or so near that such terms may lift them into it, are scored
+** once more with all terms. Where nothing but such terms decides, these are read too.
 */
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lexical.h"
@@ -21,6 +27,7 @@ SQLITE_EXTENSION_INIT3
 #define MANY_TOKENS 65535 /* a length that X_length does not tell */
 #define LEAST_SCANNED 512 /* postings of a block from which on its lengths are read in a row */
 #define FIRST_HITS 128     /* for which there is room at first */
+#define SLACK (1 - 1e-9)   /* scores summed up in another order differ by less */
 
 static bool is_worse(const Hit *a, const Hit *b) {
   return a->score < b->score || (a->score == b->score && a->id > b->id);
@@ -39,29 +46,73 @@ static void sift_down(Hit *heap, int count, int at) {
   heap[at] = moved;
 }
 
-/* Keep a row in the portion if it comes after the portions before and there are not enough better ones. */
-static inline int offer(Cursor *cursor, double score, int64_t id) {
-  if (cursor->count == cursor->portion && score < cursor->hits[0].score) return SQLITE_OK;
-  Hit hit = {score, id};
-  if (cursor->begun && !is_worse(&hit, &cursor->last)) return SQLITE_OK;
+/* The score below which a row cannot come into the portion, whatever terms set apart add. */
+static double least_score(const Cursor *cursor) {
+  return cursor->count == cursor->portion ? cursor->hits[0].score * SLACK - cursor->query.apart : -1.0;
+}
+
+static int append_hit(Hit **hits, size_t *room, size_t count, const Hit *hit) {
+  if (count == *room) {
+    size_t more = *room ? 2 * *room : FIRST_HITS;
+    Hit *grown = sqlite3_realloc64(*hits, more * sizeof *grown);
+    if (grown == NULL) return SQLITE_NOMEM;
+    *hits = grown;
+    *room = more;
+  }
+  (*hits)[count] = *hit;
+  return SQLITE_OK;
+}
+
+static int keep_near(Cursor *cursor, const Hit *hit) {
+  double least = least_score(cursor);
+  if (hit->score < least) return SQLITE_OK;
+  if (cursor->near_count == cursor->near_room) {
+    size_t kept = 0;
+    for (size_t i = 0; i < cursor->near_count; i++) {
+      if (cursor->near[i].score >= least) cursor->near[kept++] = cursor->near[i];
+    }
+    /* Grow when little went: else this would be done for each row. */
+    cursor->near_count = kept;
+    if (kept > cursor->near_room / 2) {
+      Hit *grown = sqlite3_realloc64(cursor->near, 2 * cursor->near_room * sizeof *grown);
+      if (grown == NULL) return SQLITE_NOMEM;
+      cursor->near = grown;
+      cursor->near_room *= 2;
+    }
+  }
+  return append_hit(&cursor->near, &cursor->near_room, cursor->near_count++, hit);
+}
+
+/* Put a row into the portion: into a place that is left, or that of the worst one. */
+static int put_hit(Cursor *cursor, const Hit *hit) {
   if (cursor->count == cursor->portion) {
-    if (!is_worse(&cursor->hits[0], &hit)) return SQLITE_OK;
-    cursor->hits[0] = hit;
+    cursor->hits[0] = *hit;
     sift_down(cursor->hits, cursor->count, 0);
     return SQLITE_OK;
   }
-  if (cursor->count == cursor->room) {
-    int room = cursor->room ? 2 * cursor->room : FIRST_HITS;
-    Hit *grown = sqlite3_realloc64(cursor->hits, room * sizeof *grown);
-    if (grown == NULL) return SQLITE_NOMEM;
-    cursor->hits = grown;
-    cursor->room = room;
-  }
-  cursor->hits[cursor->count++] = hit;
-  if (cursor->count == cursor->portion) {
+  int rc = append_hit(&cursor->hits, &cursor->room, (size_t)cursor->count, hit);
+  if (rc != SQLITE_OK) return rc;
+  if (++cursor->count == cursor->portion) {
     for (int i = cursor->count / 2 - 1; i >= 0; i--) sift_down(cursor->hits, cursor->count, i);
   }
   return SQLITE_OK;
+}
+
+/* Keep a row in the portion if it comes after the portions before and there are not enough better ones. */
+static inline int offer(Cursor *cursor, double score, int64_t id, uint16_t length) {
+  const bool full = cursor->count == cursor->portion, apart = cursor->query.apart > 0.0;
+  if (full && score < cursor->hits[0].score && !apart) return SQLITE_OK;
+  Hit hit = {score, id, length};
+  if (!apart) {
+    if (cursor->begun && !is_worse(&hit, &cursor->last)) return SQLITE_OK;
+    return full && !is_worse(&cursor->hits[0], &hit) ? SQLITE_OK : put_hit(cursor, &hit);
+  }
+  if (!full) return put_hit(cursor, &hit);
+  if (!is_worse(&cursor->hits[0], &hit)) return keep_near(cursor, &hit);
+  hit = cursor->hits[0];
+  Hit better = {score, id, length};
+  int rc = put_hit(cursor, &better);
+  return rc == SQLITE_OK ? keep_near(cursor, &hit) : rc;
 }
 
 /* The portion from a heap, or from no order yet, to best first. */
@@ -86,16 +137,11 @@ static int decode_length(const Query *query, sqlite3_stmt *statement, int column
   return fts5_document_size(data, sqlite3_column_bytes(statement, column), query->weights.columns, length);
 }
 
-/* The length of one row of a block. */
-static int read_length(Cursor *cursor, int64_t start, uint32_t slot, uint32_t *length) {
+static int seek_length(Cursor *cursor, int64_t row, uint32_t *length) {
   sqlite3_stmt *statement;
-  if (cursor->measured && cursor->length[slot] && cursor->length[slot] != MANY_TOKENS) {
-    *length = cursor->length[slot] - 1u;
-    return SQLITE_OK;
-  }
   int rc = lexical_ask(module_of(cursor), cursor->query.index, ASK_LENGTH, &statement);
   if (rc != SQLITE_OK) return rc;
-  sqlite3_bind_int64(statement, 1, start + slot);
+  sqlite3_bind_int64(statement, 1, row);
   rc = sqlite3_step(statement);
   if (rc == SQLITE_ROW) {
     rc = decode_length(&cursor->query, statement, 0, length);
@@ -104,6 +150,17 @@ static int read_length(Cursor *cursor, int64_t start, uint32_t slot, uint32_t *l
   }
   sqlite3_reset(statement);
   return rc;
+}
+
+/* The length of a row that X_length gives so. */
+static inline int read_length(Cursor *cursor, int64_t row, uint16_t tabled, uint32_t *length) {
+  if (tabled == 0 || tabled == MANY_TOKENS) return seek_length(cursor, row, length);
+  *length = tabled - 1u;
+  return SQLITE_OK;
+}
+
+static inline double part_of(const Query *query, uint32_t length) {
+  return length < FEW_TOKENS ? query->length_part[length] : lexical_length_part(query, length);
 }
 
 /* The lengths of all rows of a block. */
@@ -195,7 +252,7 @@ static inline bool is_candidate(const Cursor *cursor, uint32_t slot) {
 */
 static int add_postings(Cursor *cursor, const Term *term, const Postings *postings, int64_t start, bool bound) {
   Query *query = &cursor->query;
-  const Store *store = &query->store;
+  Store *store = &query->store;
   const double k1 = 1.2, idf = term->idf;
   const uint32_t shift = (uint32_t)((uint64_t)start - (uint64_t)postings->base);
   for (size_t i = postings->at; i < postings->end; i++) {
@@ -205,8 +262,8 @@ static int add_postings(Cursor *cursor, const Term *term, const Postings *postin
     int rc = fts5_weigh(&query->weights, store, i, &f);
     if (rc == SQLITE_OK && !bound) {
       uint32_t length;
-      rc = read_length(cursor, start, slot, &length);
-      part = length < FEW_TOKENS ? query->length_part[length] : lexical_length_part(query, length);
+      rc = read_length(cursor, start + slot, cursor->measured ? cursor->length[slot] : 0, &length);
+      if (rc == SQLITE_OK) part = part_of(query, length);
     }
     if (rc != SQLITE_OK) return rc;
     cursor->score[slot] += idf * ((f * (k1 + 1.0)) / (f + part));
@@ -239,7 +296,7 @@ static int lowest_bit(uint64_t word) {
 /* Keep the candidates that may come before the worst row kept; the number of them. */
 static size_t sift_candidates(Cursor *cursor) {
   size_t count = 0;
-  double least = cursor->count == cursor->portion ? cursor->hits[0].score * (1 - 1e-9) : -1.0;
+  double least = least_score(cursor);
   for (int i = 0; i < BLOCK_WORDS; i++) {
     for (uint64_t word = cursor->candidate[i]; word; word &= word - 1) {
       int slot = 64 * i + lowest_bit(word);
@@ -257,8 +314,8 @@ static size_t sift_candidates(Cursor *cursor) {
 */
 static void choose_essential(Cursor *cursor) {
   Query *query = &cursor->query;
-  double left = cursor->count == cursor->portion ? cursor->hits[0].score : 0.0;
-  for (int i = 0; i < query->count; i++) query->terms[i].essential = true;
+  double left = least_score(cursor);
+  for (int i = 0; i < query->count; i++) query->terms[i].essential = !query->terms[i].apart;
   for (;;) {
     Term *least = NULL;
     for (int i = 0; i < query->count; i++) {
@@ -278,7 +335,7 @@ static int collect(Cursor *cursor, int64_t start) {
   for (int i = 0; i < BLOCK_WORDS; i++) {
     for (uint64_t word = cursor->candidate[i]; word && rc == SQLITE_OK; word &= word - 1) {
       int slot = 64 * i + lowest_bit(word);
-      rc = offer(cursor, cursor->score[slot], start + slot);
+      rc = offer(cursor, cursor->score[slot], start + slot, cursor->measured ? cursor->length[slot] : 0);
       cursor->score[slot] = 0.0;
     }
     cursor->candidate[i] = 0;
@@ -337,11 +394,13 @@ static int score_block(Cursor *cursor, int64_t start) {
   return rc;
 }
 
-int lexical_fill_portion(Cursor *cursor) {
+/* Score all rows, as far as their terms are not set apart, and keep the best ones. */
+static int score_rows(Cursor *cursor) {
   Query *query = &cursor->query;
   int64_t row;
   int rc = SQLITE_OK;
   cursor->count = cursor->at = 0;
+  cursor->near_count = 0;
   memset(cursor->score, 0, BLOCK_ROWS * sizeof *cursor->score);
   memset(cursor->candidate, 0, sizeof cursor->candidate);
   for (int i = 0; i < query->count; i++) {
@@ -351,6 +410,131 @@ int lexical_fill_portion(Cursor *cursor) {
   }
   while (rc == SQLITE_OK && (row = least_row(query)) >= 0) {
     rc = score_block(cursor, row / BLOCK_ROWS * BLOCK_ROWS);
+  }
+  return rc;
+}
+
+/* ------------------------------------------------------------------ Once more, with all terms -------------------- */
+
+/* The postings of a hit among those that ascend from `at` on; whether there is one. */
+static bool find_offset(const Store *store, size_t *at, size_t past, uint64_t offset) {
+  size_t low = *at, high, step = 1;
+  while (low + step <= past && store->offset[low + step - 1] < offset) {
+    low += step;
+    step *= 2;
+  }
+  high = low + step <= past ? low + step - 1 : past;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (store->offset[middle] < offset) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  *at = low;
+  return low < past && store->offset[low] == offset;
+}
+
+static int add_posting(Cursor *cursor, const Term *term, size_t i, Hit *hit) {
+  Query *query = &cursor->query;
+  const double k1 = 1.2, idf = term->idf;
+  double f;
+  uint32_t length;
+  int rc = fts5_weigh(&query->weights, &query->store, i, &f);
+  if (rc == SQLITE_OK) rc = read_length(cursor, hit->id, hit->length, &length);
+  if (rc == SQLITE_OK) hit->score += idf * ((f * (k1 + 1.0)) / (f + part_of(query, length)));
+  return rc;
+}
+
+/* Add what a term adds to the hits, which ascend by row. */
+static int add_read(Cursor *cursor, const Term *term, const Postings *postings) {
+  const Store *store = &cursor->query.store;
+  size_t at = postings->first;
+  int rc = SQLITE_OK;
+  for (int i = 0; i < cursor->count && at < postings->past && rc == SQLITE_OK; i++) {
+    Hit *hit = &cursor->hits[i];
+    if (hit->id < postings->base) continue;
+    uint64_t offset = (uint64_t)hit->id - (uint64_t)postings->base;
+    if (find_offset(store, &at, postings->past, offset)) rc = add_posting(cursor, term, at, hit);
+  }
+  return rc;
+}
+
+/* The same for a term set apart: leaf by leaf, those that may have a hit. */
+static int add_apart(Cursor *cursor, const Term *term, const Postings *postings) {
+  Query *query = &cursor->query;
+  Store *store = &query->store;
+  const size_t count = store->count, size = store->size;
+  size_t leaf = postings->first_leaf, at = count;
+  int rc = SQLITE_OK;
+  bool read = false;
+  for (int i = 0; i < cursor->count && rc == SQLITE_OK; i++) {
+    Hit *hit = &cursor->hits[i];
+    if (hit->id < store->leaf[leaf].row) continue;
+    while (leaf + 1 < postings->past_leaf && store->leaf[leaf + 1].row <= hit->id) {
+      leaf++;
+      read = false;
+    }
+    if (!read) {
+      store->count = at = count;
+      store->size = size;
+      rc = lexical_read_leaf(module_of(cursor), query, postings, leaf);
+      read = true;
+    }
+    uint64_t offset = (uint64_t)hit->id - (uint64_t)store->leaf[leaf].row;
+    if (rc == SQLITE_OK && find_offset(store, &at, store->count, offset)) rc = add_posting(cursor, term, at, hit);
+  }
+  store->count = count;
+  store->size = size;
+  return rc;
+}
+
+static int ascending(const void *a, const void *b) {
+  const Hit *x = a, *y = b;
+  return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Score the rows of the portion, and those near it, with all terms in their order. */
+static int score_again(Cursor *cursor) {
+  Query *query = &cursor->query;
+  double least = least_score(cursor);
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < cursor->near_count && rc == SQLITE_OK; i++) {
+    if (cursor->near[i].score < least) continue;
+    if (cursor->count == INT_MAX) return SQLITE_NOMEM;
+    rc = append_hit(&cursor->hits, &cursor->room, (size_t)cursor->count, &cursor->near[i]);
+    cursor->count += rc == SQLITE_OK;
+  }
+  qsort(cursor->hits, (size_t)cursor->count, sizeof *cursor->hits, ascending);
+  for (int i = 0; i < cursor->count; i++) cursor->hits[i].score = 0.0;
+  for (int i = 0; i < query->count; i++) {
+    const Term *term = &query->terms[i];
+    for (int j = 0; j < term->count && rc == SQLITE_OK; j++) {
+      rc = term->apart ? add_apart(cursor, term, &term->postings[j]) : add_read(cursor, term, &term->postings[j]);
+    }
+  }
+  return rc;
+}
+
+/*
+** With terms set apart, a portion begins at the first hit of all. It is right if rows with no other term are too bad for
+** it, and comes to nothing if they are not: then all postings are read.
+*/
+int lexical_fill_portion(Cursor *cursor) {
+  const Query *query = &cursor->query;
+  int rc = score_rows(cursor);
+  if (rc == SQLITE_OK && query->apart > 0.0) {
+    if (least_score(cursor) > 0.0) {
+      rc = score_again(cursor);
+      if (rc == SQLITE_OK) sort_portion(cursor);
+      cursor->count = cursor->portion;
+      cursor->at = cursor->before;
+      cursor->exhausted = false;
+      return rc;
+    }
+    rc = lexical_read_apart(cursor);
+    if (rc == SQLITE_OK) rc = score_rows(cursor);
   }
   cursor->exhausted = cursor->count < cursor->portion;
   if (rc == SQLITE_OK) sort_portion(cursor);

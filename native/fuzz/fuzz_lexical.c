@@ -26,6 +26,7 @@ static int load_page(Leaves *leaves) {
   Pages *pages = (Pages *)leaves;
   if (pages->size < 2) return SQLITE_DONE;
   size_t size = (size_t)pages->data[0] << 8 | pages->data[1];
+  leaves->number++;
   pages->data += 2;
   pages->size -= 2;
   if (size > pages->size) size = pages->size;
@@ -41,11 +42,32 @@ static int load_page(Leaves *leaves) {
 }
 
 /* Postings are ascending, and each can be weighed, or is said to be damaged. */
-static void check(Weights *weights, const Store *store, const Postings *postings) {
+static void check(Weights *weights, Store *store, const Postings *postings) {
   for (size_t i = postings->first; i < postings->past; i++) {
     double sum;
     if (i > postings->first && store->offset[i] <= store->offset[i - 1]) abort();
     if (fts5_weigh(weights, store, i, &sum) == SQLITE_OK && !(sum >= 0.0)) abort();
+  }
+}
+
+/* Each leaf that was noted is read by itself: what it has must be what was read of it, or that it is damaged. */
+static void read_again(Pages *pages, const uint8_t *data, size_t size, Weights *weights, int columns, Store *store,
+                       const Postings *postings) {
+  const size_t count = store->count, bytes = store->size;
+  for (size_t leaf = postings->first_leaf; leaf < postings->past_leaf; leaf++) {
+    Postings part = {.base = store->leaf[leaf].row, .first = count};
+    pages->data = data;
+    pages->size = size;
+    pages->leaves.number = 0;
+    while (pages->leaves.number + 1 < store->leaf[leaf].number) {
+      if (load_page(&pages->leaves) != SQLITE_ROW) abort();
+    }
+    if (fts5_leaf_postings(&pages->leaves, weights, columns, NULL, store, postings, leaf) == SQLITE_OK) {
+      part.past = store->count;
+      check(weights, store, &part);
+    }
+    store->count = count;
+    store->size = bytes;
   }
 }
 
@@ -59,6 +81,7 @@ static void read_leaves(const uint8_t *data, size_t size) {
   int at, end;
   if (size < 2 || (size_t)(data[0] & 15) + 2 > size) return;
   int term_size = data[0] & 15, columns = data[1] & 7, eager = data[1] >> 7;
+  size_t enough = data[1] & 8 ? data[1] >> 4 & 7 : SIZE_MAX;
   pages.data = data + 2 + term_size;
   pages.size = size - 2 - (size_t)term_size;
   if (fts5_weights_init(&weights, 5) != SQLITE_OK || fts5_row_set(rows, 4, &deleted) != SQLITE_OK) abort();
@@ -66,7 +89,8 @@ static void read_leaves(const uint8_t *data, size_t size) {
   fts5_weights_ready(&weights);
   if (fts5_next_leaf(&pages.leaves) == SQLITE_ROW &&
       fts5_find_term(&pages.leaves, data + 2, term_size, &at, &end) == SQLITE_OK &&
-      fts5_postings(&pages.leaves, at, end, columns, eager ? &deleted : NULL, &store, &postings) == SQLITE_OK) {
+      fts5_postings(&pages.leaves, at, end, &weights, columns, eager ? &deleted : NULL, enough, &store, &postings) == SQLITE_OK) {
+    read_again(&pages, data + 2 + term_size, size - 2 - (size_t)term_size, &weights, columns, &store, &postings);
     check(&weights, &store, &postings);
     merged = postings;
     if (fts5_weigh_all(&weights, eager, &store, &postings) == SQLITE_OK) {
