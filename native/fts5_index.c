@@ -273,24 +273,18 @@ static int weigh(Weights *weights, const uint8_t *list, size_t size, int *number
   return combination(weights, key, number);
 }
 
-static int weigh_posting(Weights *weights, const Store *store, size_t i, int *number) {
+/* It is remembered what was found. */
+int fts5_number_list(Weights *weights, Store *store, size_t i, uint32_t *number) {
   uint32_t list = store->list[i];
-  *number = (int)(list & ~FTS5_WEIGHED);
-  if (list & FTS5_WEIGHED) return SQLITE_OK;
   uint64_t size = 0;
-  int n = varint(store->bytes, (int)list, (int)store->size, &size);
+  int found, n = varint(store->bytes, (int)list, (int)store->size, &size);
   size >>= 1;
   if (n == 0 || size > store->size - list - (size_t)n) return SQLITE_CORRUPT;
-  return weigh(weights, store->bytes + list + n, size, number);
-}
-
-/* It is remembered what was found. */
-int fts5_weigh_list(Weights *weights, Store *store, size_t i, double *sum) {
-  int number;
-  int rc = weigh_posting(weights, store, i, &number);
-  if (rc == SQLITE_OK) store->list[i] = FTS5_WEIGHED | (uint32_t)number;
-  *sum = weights->sum[rc == SQLITE_OK ? number : 0];
-  return rc;
+  int rc = weigh(weights, store->bytes + list + n, size, &found);
+  if (rc != SQLITE_OK) return rc;
+  *number = (uint32_t)found;
+  store->list[i] = FTS5_WEIGHED | *number;
+  return SQLITE_OK;
 }
 
 /* Weigh postings now, and leave out those in which nothing counts, unless keep_empty. */
@@ -298,10 +292,10 @@ int fts5_weigh_all(Weights *weights, int keep_empty, Store *store, Postings *pos
   size_t kept = postings->first;
   int rc = SQLITE_OK;
   for (size_t i = postings->first; i < postings->past && rc == SQLITE_OK; i++) {
-    int number;
-    rc = weigh_posting(weights, store, i, &number);
+    uint32_t number = 0;
+    rc = fts5_number(weights, store, i, &number);
     store->offset[kept] = store->offset[i];
-    store->list[kept] = FTS5_WEIGHED | (uint32_t)number;
+    store->list[kept] = FTS5_WEIGHED | number;
     kept += number || keep_empty;
   }
   store->count = postings->past = kept;
@@ -356,8 +350,8 @@ typedef struct Walk {
   Leaves *leaves;
   Store *store;
   const RowSet *deleted;
-  const Weights *weights;
   int columns; /* rows count whose first column is below; 0: all rows */
+  int every;   /* all columns are below */
   int64_t base;
   uint64_t offset;
   size_t at, stop, shift;
@@ -412,26 +406,11 @@ static inline size_t add_row(const Walk *walk, uint64_t offset, size_t list, siz
 }
 
 /*
-** What list is to say of a position list that stands behind its size at p: its number if it is the single occurrence of
-** a column, its place `at` otherwise. Most are an offset, or 1, a column and an offset, of one byte each. No branches:
-** which one comes is not to be guessed.
-*/
-static inline uint32_t code_list(const Weights *weights, const uint8_t *p, size_t at) {
-  int first = (p[0] == 2) & ((uint8_t)(p[1] - 2) < 126);
-  int later = (p[0] == 6) & (p[1] == 1) & ((uint8_t)(p[2] - 1) < weights->columns - 1) & ((uint8_t)(p[3] - 2) < 126);
-  uint32_t single = weights->single[later ? p[2] : 0];
-  return first | later ? single : (uint32_t)at;
-}
-
-/*
 ** Read rows of the leaf at hand while all is as it mostly is: sizes of one byte, steps of one or two, far from the end.
-** It stops at a row that is yet to be read.
+** It stops at a row that is yet to be read. columns: as in Walk, or -1 for all of them.
 */
-static void quick_rows(Walk *walk, size_t end) {
-  const Weights *weights = walk->weights;
-  const RowSet *deleted = walk->deleted;
+static inline void quick_rows(Walk *walk, size_t end, const int columns, const RowSet *deleted) {
   const uint8_t *bytes = walk->store->bytes, *p = bytes + walk->at, *stop = end > 160 ? bytes + end - 160 : bytes;
-  const int columns = walk->columns;
   uint32_t *offsets = walk->store->offset, *lists = walk->store->list;
   uint64_t offset = walk->offset;
   size_t count = walk->store->count;
@@ -445,8 +424,9 @@ static void quick_rows(Walk *walk, size_t end) {
     }
     if (size >= 0x80 || step == 0 || offset + step > UINT32_MAX) break;
     offsets[count] = (uint32_t)offset;
-    lists[count] = code_list(weights, p, (size_t)(p - bytes));
-    size_t kept = (columns == 0) | ((size > 1) & ((p[1] != 1) | (p[2] < columns)));
+    lists[count] = (uint32_t)(p - bytes);
+    size_t kept = size > 1;
+    if (columns >= 0) kept = (columns == 0) | (kept & ((size_t)(p[1] != 1) | (size_t)(p[2] < columns)));
     if (deleted && fts5_has(deleted, walk->base + (int64_t)offset)) kept = 0;
     count += kept;
     offset += step;
@@ -468,7 +448,11 @@ static int rows_of_leaf(Walk *walk, int *spilled) {
   uint64_t value;
   size_t at, size, list;
   for (;;) {
-    quick_rows(walk, stop);
+    if (walk->every && walk->deleted == NULL) {
+      quick_rows(walk, stop, -1, NULL);
+    } else {
+      quick_rows(walk, stop, walk->every ? -1 : walk->columns, walk->deleted);
+    }
     list = at = walk->at;
     int n = varint(bytes, (int)at, (int)limit, &value);
     if (n == 0 || value > MOST_BYTES) return SQLITE_CORRUPT;
@@ -550,7 +534,7 @@ static int walk_doclist(Walk *walk, size_t enough) {
 */
 int fts5_postings(Leaves *leaves, int at, int end, const Weights *weights, int columns, const RowSet *deleted,
                   size_t enough, Store *store, Postings *postings) {
-  Walk walk = {leaves, store, deleted, weights, columns, 0, 0, 0, 0, 0, store->size};
+  Walk walk = {leaves, store, deleted, columns, columns == weights->columns, 0, 0, 0, 0, 0, store->size};
   int rc = take_leaf(leaves, at < leaves->body ? at : leaves->body, store);
   while (rc == SQLITE_OK && at >= leaves->body) {
     rc = next_leaf(&walk);
@@ -577,7 +561,7 @@ int fts5_postings(Leaves *leaves, int at, int end, const Weights *weights, int c
 */
 int fts5_leaf_postings(Leaves *leaves, const Weights *weights, int columns, const RowSet *deleted, Store *store,
                        const Postings *postings, size_t leaf) {
-  Walk walk = {leaves, store, deleted, weights, columns, 0, 0, 0, 0, 0, store->size};
+  Walk walk = {leaves, store, deleted, columns, columns == weights->columns, 0, 0, 0, 0, 0, store->size};
   int at = postings->doclist, end = postings->doclist_end, spilled;
   int rc = fts5_next_leaf(leaves);
   if (rc != SQLITE_ROW) return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;

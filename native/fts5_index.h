@@ -104,7 +104,7 @@ int fts5_postings(Leaves *leaves, int at, int end, const Weights *weights, int c
                   size_t enough, Store *store, Postings *postings);
 int fts5_leaf_postings(Leaves *leaves, const Weights *weights, int columns, const RowSet *deleted, Store *store,
                        const Postings *postings, size_t leaf);
-int fts5_weigh_list(Weights *weights, Store *store, size_t i, double *sum);
+int fts5_number_list(Weights *weights, Store *store, size_t i, uint32_t *number);
 int fts5_weigh_all(Weights *weights, int keep_empty, Store *store, Postings *postings);
 void fts5_store_clear(Store *store);
 int fts5_tombstones(const uint8_t *data, int size, int first, int64_t **rows, size_t *count, size_t *room);
@@ -116,12 +116,32 @@ int fts5_weights_init(Weights *weights, int columns);
 void fts5_weights_ready(Weights *weights);
 void fts5_weights_clear(Weights *weights);
 
-/* What the occurrences of a posting count together. A store ends in zeros: nothing is read behind it. */
-static inline int fts5_weigh(Weights *weights, Store *store, size_t i, double *sum) {
+/*
+** The number of the position list behind its size at p if it is the single occurrence of a column, `list` otherwise. Most
+** are an offset, or 1, a column and an offset, of one byte each. No branches: which one comes is not to be guessed.
+*/
+static inline uint32_t fts5_single(const Weights *weights, const uint8_t *p, uint32_t list) {
+  uint32_t first = (uint32_t)(p[0] == 2) & ((uint8_t)(p[1] - 2) < 126);
+  uint32_t later = (uint32_t)(p[0] == 6) & (p[1] == 1) & ((uint8_t)(p[2] - 1) < weights->columns - 1) &
+                   ((uint8_t)(p[3] - 2) < 126);
+  uint32_t single = weights->single[p[2] & (0 - later) & (FTS5_MOST_COLUMNS - 1)];
+  return list ^ ((list ^ single) & (0 - (first | later)));
+}
+
+/* Which combination of occurrences a posting has. A store ends in zeros: nothing is read behind it. */
+static inline int fts5_number(Weights *weights, Store *store, size_t i, uint32_t *number) {
   uint32_t list = store->list[i];
-  if (!(list & FTS5_WEIGHED)) return fts5_weigh_list(weights, store, i, sum);
-  *sum = weights->sum[list & ~FTS5_WEIGHED];
-  return SQLITE_OK;
+  if (!(list & FTS5_WEIGHED)) list = fts5_single(weights, store->bytes + list, list);
+  *number = list & ~FTS5_WEIGHED;
+  return list & FTS5_WEIGHED ? SQLITE_OK : fts5_number_list(weights, store, i, number);
+}
+
+/* What they count together. */
+static inline int fts5_weigh(Weights *weights, Store *store, size_t i, double *sum) {
+  uint32_t number;
+  int rc = fts5_number(weights, store, i, &number);
+  *sum = weights->sum[rc == SQLITE_OK ? number : 0];
+  return rc;
 }
 
 static inline int fts5_has(const RowSet *set, int64_t row) {

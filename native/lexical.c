@@ -36,7 +36,7 @@ SQLITE_EXTENSION_INIT3
 #define MOST_PORTION (1 << 20)
 #define KEPT_INDEXES 8   /* tables whose statements a connection keeps */
 #define MOST_SPARE (2 << 20)    /* postings whose memory is kept between queries */
-#define MOST_APART (1 << 13)    /* a portion that is still scored without the terms that are nearly everywhere */
+#define MOST_ROUGH (1 << 13)    /* a portion that is still scored roughly first */
 
 static const char schema[] =
     "CREATE TABLE x(id INTEGER, score REAL, \"index\" HIDDEN, terms HIDDEN, weights HIDDEN, columns HIDDEN)";
@@ -366,7 +366,7 @@ static int prepare_query(Cursor *cursor, sqlite3_value *weights, sqlite3_value *
   if (rc == SQLITE_OK) rc = run_probe(module, query);
   if (rc == SQLITE_OK) rc = lexical_read_structure(module, query);
   if (rc == SQLITE_OK) query->tabled = lengths_are_tabled(module, query);
-  for (int i = 0; i < FEW_TOKENS; i++) query->length_part[i] = lexical_length_part(query, (uint32_t)i);
+  lexical_prepare_scoring(query);
   return rc;
 }
 
@@ -384,6 +384,7 @@ static int answer(Cursor *cursor, sqlite3_value *weights, sqlite3_value *columns
   if (cursor->length == NULL) cursor->length = sqlite3_malloc64(BLOCK_ROWS * sizeof *cursor->length);
   if (cursor->score == NULL || cursor->length == NULL) return SQLITE_NOMEM;
   cursor->portion = FIRST_PORTION;
+  query->rough = true;
   return lexical_fill_portion(cursor);
 }
 
@@ -549,7 +550,7 @@ static int cursor_next(sqlite3_vtab_cursor *base) {
     cursor->before = cursor->count;
     cursor->begun = true;
     if (cursor->portion < MOST_PORTION) cursor->portion *= PORTION_GROWTH;
-    if (cursor->query.apart > 0.0 && cursor->portion > MOST_APART) rc = lexical_read_apart(cursor);
+    if (cursor->query.rough && cursor->portion > MOST_ROUGH) rc = lexical_read_apart(cursor);
     if (rc == SQLITE_OK) rc = lexical_fill_portion(cursor);
   }
   cursor->eof = cursor->at >= cursor->count;

@@ -11,6 +11,7 @@
 #define BLOCK_ROWS 8000
 #define BLOCK_WORDS (BLOCK_ROWS / 64)
 #define FEW_TOKENS 2048
+#define GAIN_TOKENS 512
 
 /* What is asked of an FTS5 table and its shadow tables. */
 enum {
@@ -68,6 +69,8 @@ typedef struct Query {
   Structure structure;
   RowSet *deleted; /* for each segment */
   double apart;    /* what all terms that are set apart add at most */
+  bool rough;      /* rows are scored roughly first, without terms set apart, and the best ones once more */
+  double gain[FTS5_MOST_COLUMNS + 1][GAIN_TOKENS]; /* f * (k1 + 1) / (f + part) of a single occurrence, by length */
 } Query;
 
 typedef struct Cursor {
@@ -97,8 +100,8 @@ int lexical_read_term(Module *module, Query *query, Term *term, bool may_be_apar
 int lexical_read_leaf(Module *module, Query *query, const Postings *postings, size_t leaf);
 int lexical_read_apart(Cursor *cursor);
 
-/* What the length of a row adds to the denominator of BM25. */
-double lexical_length_part(const Query *query, uint32_t length);
+/* To be called when the mean length and the weights are known. */
+void lexical_prepare_scoring(Query *query);
 
 /* Score all rows for the next portion of hits, and put it into the cursor, best first. */
 int lexical_fill_portion(Cursor *cursor);

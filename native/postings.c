@@ -219,11 +219,12 @@ int lexical_read_term(Module *module, Query *query, Term *term, bool may_be_apar
   return rc;
 }
 
-/* Read the postings of the terms set apart after all. */
+/* Read the postings of the terms set apart after all: rows are scored exactly from now on. */
 int lexical_read_apart(Cursor *cursor) {
   Query *query = &cursor->query;
   int rc = SQLITE_OK;
   query->apart = 0.0;
+  query->rough = false;
   for (int i = 0; i < query->count && rc == SQLITE_OK; i++) {
     if (query->terms[i].apart) rc = lexical_read_term(module_of(cursor), query, &query->terms[i], false);
   }

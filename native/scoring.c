@@ -27,7 +27,7 @@ SQLITE_EXTENSION_INIT3
 #define MANY_TOKENS 65535 /* a length that X_length does not tell */
 #define LEAST_SCANNED 512 /* postings of a block from which on its lengths are read in a row */
 #define FIRST_HITS 128     /* for which there is room at first */
-#define SLACK (1 - 1e-9)   /* scores summed up in another order differ by less */
+#define SLACK (1 - 1e-9)   /* rough scores differ by less */
 
 static bool is_worse(const Hit *a, const Hit *b) {
   return a->score < b->score || (a->score == b->score && a->id > b->id);
@@ -48,7 +48,7 @@ static void sift_down(Hit *heap, int count, int at) {
 
 /* The score below which a row cannot come into the portion, whatever terms set apart add. */
 static double least_score(const Cursor *cursor) {
-  return cursor->count == cursor->portion ? cursor->hits[0].score * SLACK - cursor->query.apart : -1.0;
+  return cursor->count == cursor->portion ? cursor->hits[0].score * SLACK - cursor->query.apart - 1e-300 : -1.0;
 }
 
 static int append_hit(Hit **hits, size_t *room, size_t count, const Hit *hit) {
@@ -100,10 +100,10 @@ static int put_hit(Cursor *cursor, const Hit *hit) {
 
 /* Keep a row in the portion if it comes after the portions before and there are not enough better ones. */
 static inline int offer(Cursor *cursor, double score, int64_t id, uint16_t length) {
-  const bool full = cursor->count == cursor->portion, apart = cursor->query.apart > 0.0;
-  if (full && score < cursor->hits[0].score && !apart) return SQLITE_OK;
+  const bool full = cursor->count == cursor->portion, rough = cursor->query.rough;
+  if (full && score < cursor->hits[0].score && !rough) return SQLITE_OK;
   Hit hit = {score, id, length};
-  if (!apart) {
+  if (!rough) {
     if (cursor->begun && !is_worse(&hit, &cursor->last)) return SQLITE_OK;
     return full && !is_worse(&cursor->hits[0], &hit) ? SQLITE_OK : put_hit(cursor, &hit);
   }
@@ -126,9 +126,21 @@ static void sort_portion(Cursor *cursor) {
   }
 }
 
-double lexical_length_part(const Query *query, uint32_t length) {
+/* What the length of a row adds to the denominator of BM25. */
+static double length_part(const Query *query, uint32_t length) {
   const double k1 = 1.2, b = 0.75;
   return k1 * (1 - b + b * (double)length / query->mean_length);
+}
+
+void lexical_prepare_scoring(Query *query) {
+  for (int i = 0; i < FEW_TOKENS; i++) query->length_part[i] = length_part(query, (uint32_t)i);
+  for (int number = 0; number <= query->weights.columns; number++) {
+    double f = query->weights.sum ? query->weights.sum[number] : 0.0;
+    for (int i = 0; i < GAIN_TOKENS; i++) {
+      double all = f + query->length_part[i];
+      query->gain[number][i] = f > 0.0 && all > 0.0 ? f * 2.2 / all : 0.0;
+    }
+  }
 }
 
 static int decode_length(const Query *query, sqlite3_stmt *statement, int column, uint32_t *length) {
@@ -160,7 +172,7 @@ static inline int read_length(Cursor *cursor, int64_t row, uint16_t tabled, uint
 }
 
 static inline double part_of(const Query *query, uint32_t length) {
-  return length < FEW_TOKENS ? query->length_part[length] : lexical_length_part(query, length);
+  return length < FEW_TOKENS ? query->length_part[length] : length_part(query, length);
 }
 
 /* The lengths of all rows of a block. */
@@ -271,13 +283,40 @@ static int add_postings(Cursor *cursor, const Term *term, const Postings *postin
   return SQLITE_OK;
 }
 
+/* The same, nearly: what single occurrences add is looked up. The lengths of the block are known. */
+static int add_roughly(Cursor *cursor, const Term *term, const Postings *postings, int64_t start) {
+  Query *query = &cursor->query;
+  Store *store = &query->store;
+  const uint32_t shift = (uint32_t)((uint64_t)start - (uint64_t)postings->base);
+  const uint32_t columns = (uint32_t)query->weights.columns;
+  const bool every = term->essential;
+  for (size_t i = postings->at; i < postings->end; i++) {
+    uint32_t slot = store->offset[i] - shift, number, length;
+    if (!every && !is_candidate(cursor, slot)) continue;
+    int rc = fts5_number(&query->weights, store, i, &number);
+    if (rc != SQLITE_OK) return rc;
+    length = cursor->length[slot] - 1u;
+    if (number <= columns && length < GAIN_TOKENS) {
+      cursor->score[slot] += term->idf * query->gain[number][length];
+      continue;
+    }
+    double f = query->weights.sum[number];
+    rc = read_length(cursor, start + slot, cursor->length[slot], &length);
+    if (rc != SQLITE_OK) return rc;
+    cursor->score[slot] += term->idf * (f * 2.2 / (f + part_of(query, length)));
+  }
+  return SQLITE_OK;
+}
+
 static int add_all(Cursor *cursor, int64_t start, bool bound) {
   Query *query = &cursor->query;
+  const bool rough = query->rough && cursor->measured && query->tabled;
   int rc = SQLITE_OK;
   for (int i = 0; i < query->count; i++) {
     Term *term = &query->terms[i];
     for (int j = 0; j < term->count && rc == SQLITE_OK; j++) {
-      rc = add_postings(cursor, term, &term->postings[j], start, bound);
+      const Postings *postings = &term->postings[j];
+      rc = rough ? add_roughly(cursor, term, postings, start) : add_postings(cursor, term, postings, start, bound);
     }
   }
   return rc;
@@ -332,11 +371,15 @@ static void choose_essential(Cursor *cursor) {
 /* Offer the rows of the block in their order, and make the block ready for another one. */
 static int collect(Cursor *cursor, int64_t start) {
   int rc = SQLITE_OK;
+  double least = least_score(cursor);
   for (int i = 0; i < BLOCK_WORDS; i++) {
     for (uint64_t word = cursor->candidate[i]; word && rc == SQLITE_OK; word &= word - 1) {
       int slot = 64 * i + lowest_bit(word);
-      rc = offer(cursor, cursor->score[slot], start + slot, cursor->measured ? cursor->length[slot] : 0);
+      double score = cursor->score[slot];
       cursor->score[slot] = 0.0;
+      if (score < least) continue;
+      rc = offer(cursor, score, start + slot, cursor->measured ? cursor->length[slot] : 0);
+      least = least_score(cursor);
     }
     cursor->candidate[i] = 0;
   }
@@ -518,19 +561,19 @@ static int score_again(Cursor *cursor) {
 }
 
 /*
-** With terms set apart, a portion begins at the first hit of all. It is right if rows with no other term are too bad for
-** it, and comes to nothing if they are not: then all postings are read.
+** A portion of rough scores begins at the first hit of all. It is right unless rows that have but terms set apart may come
+** into it: then all postings are read.
 */
 int lexical_fill_portion(Cursor *cursor) {
   const Query *query = &cursor->query;
   int rc = score_rows(cursor);
-  if (rc == SQLITE_OK && query->apart > 0.0) {
-    if (least_score(cursor) > 0.0) {
+  if (rc == SQLITE_OK && query->rough) {
+    if (query->apart == 0.0 || least_score(cursor) > 0.0) {
+      cursor->exhausted = cursor->count < cursor->portion;
       rc = score_again(cursor);
       if (rc == SQLITE_OK) sort_portion(cursor);
-      cursor->count = cursor->portion;
+      if (cursor->count > cursor->portion) cursor->count = cursor->portion;
       cursor->at = cursor->before;
-      cursor->exhausted = false;
       return rc;
     }
     rc = lexical_read_apart(cursor);
