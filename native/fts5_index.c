@@ -477,19 +477,23 @@ static int rows_of_leaf(Walk *walk, int *spilled) {
   return SQLITE_ROW;
 }
 
-/* Put down that the row at hand is the first one on its leaf. */
-static int note_leaf(const Walk *walk) {
-  Store *store = walk->store;
-  if (store->leaves == store->leaves_room) {
-    size_t room = 2 * store->leaves + 64;
+int fts5_append_leaves(Store *store, const Leaf *leaf, size_t count) {
+  if (store->leaves + count > store->leaves_room) {
+    size_t room = 2 * (store->leaves + count) + 64;
     Leaf *grown = sqlite3_realloc64(store->leaf, room * sizeof *grown);
     if (grown == NULL) return SQLITE_NOMEM;
     store->leaf = grown;
     store->leaves_room = room;
   }
-  Leaf leaf = {walk->base + (int64_t)walk->offset, walk->leaves->number};
-  store->leaf[store->leaves++] = leaf;
+  memcpy(store->leaf + store->leaves, leaf, count * sizeof *leaf);
+  store->leaves += count;
   return SQLITE_OK;
+}
+
+/* Put down that the row at hand is the first one on its leaf. */
+static int note_leaf(const Walk *walk) {
+  Leaf leaf = {walk->base + (int64_t)walk->offset, walk->leaves->number};
+  return fts5_append_leaves(walk->store, &leaf, 1);
 }
 
 /* Begin at a row that is told in full, at `at` of the leaf at hand. */

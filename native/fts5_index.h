@@ -107,6 +107,7 @@ int fts5_leaf_postings(Leaves *leaves, const Weights *weights, int columns, cons
 int fts5_number_list(Weights *weights, Store *store, size_t i, uint32_t *number);
 int fts5_weigh_all(Weights *weights, int keep_empty, Store *store, Postings *postings);
 void fts5_store_clear(Store *store);
+int fts5_append_leaves(Store *store, const Leaf *leaf, size_t count);
 int fts5_tombstones(const uint8_t *data, int size, int first, int64_t **rows, size_t *count, size_t *room);
 int fts5_row_set(const int64_t *rows, size_t count, RowSet *set);
 int fts5_newer_first(Store *store, Postings *newer, const Postings *older);

@@ -55,12 +55,16 @@ static const char *const questions[ASKS] = {
     "SELECT id, sz FROM main.\"%w_docsize\" WHERE id BETWEEN ?1 AND ?2",
     "SELECT lengths FROM main.\"%w_length\" WHERE block = -1",
     "SELECT block, lengths FROM main.\"%w_length\" WHERE block BETWEEN ?1 AND ?2",
+    "PRAGMA main.data_version",
+    "PRAGMA main.schema_version",
 };
 
 /* ------------------------------------------------------------------ Asking FTS5 and the shadow tables ------------ */
 
 static void forget_index(Index *index) {
   for (int i = 0; i < ASKS; i++) sqlite3_finalize(index->ask[i]);
+  lexical_forget_known(index);
+  sqlite3_free(index->state.structure);
   sqlite3_free(index->name);
   sqlite3_free(index);
 }

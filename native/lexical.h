@@ -16,8 +16,28 @@
 /* What is asked of an FTS5 table and its shadow tables. */
 enum {
   ASK_SCHEMA, ASK_COLUMNS, ASK_PROBE, ASK_VERSION, ASK_STRUCTURE, ASK_TOMBSTONES, ASK_PAGE, ASK_LEAVES, ASK_LENGTH,
-  ASK_LENGTHS, ASK_STAMP, ASK_TABLED, ASKS
+  ASK_LENGTHS, ASK_STAMP, ASK_TABLED, ASK_CHANGES, ASK_SCHEMA_CHANGES,
+  ASKS
 };
+
+/* What a connection remembers of a term that is in half of the rows (postings.c). */
+typedef struct Known Known;
+struct Known {
+  Known *next;
+  uint8_t *token;
+  int token_size, prefix;
+  Postings *postings; /* [count]; their leaves are counted from 0 */
+  int count;
+  Leaf *leaf;
+  size_t leaves;
+};
+
+/* The state of a file, in which all that is remembered holds. */
+typedef struct State {
+  sqlite3_int64 others, schema, own; /* changes by other connections, of the schema, by this one */
+  uint8_t *structure;
+  int size;
+} State;
 
 typedef struct Index Index;
 struct Index {
@@ -25,6 +45,9 @@ struct Index {
   char *name;
   int users; /* queries that hold it */
   sqlite3_stmt *ask[ASKS];
+  State state;
+  Known *known;
+  size_t known_leaves;
 };
 
 typedef struct Module {
@@ -68,6 +91,7 @@ typedef struct Query {
   double length_part[FEW_TOKENS]; /* k1 * (1 - b + b * D / mean) */
   Structure structure;
   RowSet *deleted; /* for each segment */
+  bool settled;    /* nothing is being written: what is found may be remembered */
   double apart;    /* what all terms that are set apart add at most */
   bool rough;      /* rows are scored roughly first, without terms set apart, and the best ones once more */
   double gain[FTS5_MOST_COLUMNS + 1][GAIN_TOKENS]; /* f * (k1 + 1) / (f + part) of a single occurrence, by length */
@@ -99,6 +123,7 @@ int lexical_read_structure(Module *module, Query *query);
 int lexical_read_term(Module *module, Query *query, Term *term, bool may_be_apart);
 int lexical_read_leaf(Module *module, Query *query, const Postings *postings, size_t leaf);
 int lexical_read_apart(Cursor *cursor);
+void lexical_forget_known(Index *index);
 
 /* To be called when the mean length and the weights are known. */
 void lexical_prepare_scoring(Query *query);

@@ -4,6 +4,7 @@
 ** A term that is in half of the rows or more has the least weight that bm25() gives, 1e-6: it can but break ties. Its
 ** doclist is the longest, and is not read: it is known to be such a term when half of the rows are counted, and then the
 ** leaves are only noted. Of the few rows that are among the best, its postings are read from the leaves they are on.
+** A connection remembers such terms with their leaves as long as the file stays as it is.
 */
 #include <limits.h>
 #include <math.h>
@@ -14,6 +15,8 @@
 #ifndef SQLITE_CORE
 SQLITE_EXTENSION_INIT3
 #endif
+
+#define MOST_KNOWN (1 << 17) /* leaves that are remembered */
 
 #define LEAF_ROW(segment, leaf) (((int64_t)(segment) << 37) + (leaf))
 #define TOMBSTONE_ROW(segment, page) LEAF_ROW((int64_t)(segment) + 65536, page)
@@ -37,6 +40,52 @@ static int load_leaf(Leaves *leaves) {
   return SQLITE_ROW;
 }
 
+void lexical_forget_known(Index *index) {
+  while (index->known) {
+    Known *known = index->known;
+    index->known = known->next;
+    sqlite3_free(known->token);
+    sqlite3_free(known->postings);
+    sqlite3_free(known->leaf);
+    sqlite3_free(known);
+  }
+  index->known_leaves = 0;
+}
+
+static int ask_number(Module *module, Query *query, int question, sqlite3_int64 *number) {
+  sqlite3_stmt *statement;
+  int rc = lexical_ask(module, query->index, question, &statement);
+  if (rc != SQLITE_OK) return rc;
+  rc = sqlite3_step(statement);
+  if (rc == SQLITE_ROW) *number = sqlite3_column_int64(statement, 0);
+  return sqlite3_reset(statement);
+}
+
+/*
+** Forget what is known if the file has changed since. While this connection writes nothing is used or learnt: a
+** rollback would leave no sign.
+*/
+static int check_known(Module *module, Query *query, const uint8_t *structure, int size) {
+  State *state = &query->index->state, now = {0, 0, sqlite3_total_changes(module->db), NULL, size};
+  query->settled = sqlite3_txn_state(module->db, "main") != SQLITE_TXN_WRITE;
+  if (!query->settled) return SQLITE_OK;
+  int rc = ask_number(module, query, ASK_CHANGES, &now.others);
+  if (rc == SQLITE_OK) rc = ask_number(module, query, ASK_SCHEMA_CHANGES, &now.schema);
+  if (rc != SQLITE_OK) return rc;
+  if (state->structure && now.others == state->others && now.schema == state->schema && now.own == state->own &&
+      size == state->size && memcmp(structure, state->structure, (size_t)size) == 0) {
+    return SQLITE_OK;
+  }
+  lexical_forget_known(query->index);
+  sqlite3_free(state->structure);
+  memset(state, 0, sizeof *state);
+  now.structure = sqlite3_malloc64((size_t)size + 1);
+  if (now.structure == NULL) return SQLITE_NOMEM;
+  memcpy(now.structure, structure, (size_t)size);
+  *state = now;
+  return SQLITE_OK;
+}
+
 int lexical_read_structure(Module *module, Query *query) {
   sqlite3_stmt *statement;
   int rc = lexical_ask(module, query->index, ASK_STRUCTURE, &statement);
@@ -44,7 +93,9 @@ int lexical_read_structure(Module *module, Query *query) {
   rc = sqlite3_step(statement);
   if (rc == SQLITE_ROW) {
     const uint8_t *data = sqlite3_column_blob(statement, 0);
-    rc = data ? fts5_structure(data, sqlite3_column_bytes(statement, 0), &query->structure) : SQLITE_CORRUPT;
+    int size = sqlite3_column_bytes(statement, 0);
+    rc = data ? fts5_structure(data, size, &query->structure) : SQLITE_CORRUPT;
+    if (rc == SQLITE_OK) rc = check_known(module, query, data, size);
   } else if (rc == SQLITE_DONE) {
     rc = SQLITE_CORRUPT;
   }
@@ -111,13 +162,19 @@ static int open_leaves(Module *module, Query *query, const Segment *segment, int
   return SQLITE_OK;
 }
 
-static const RowSet *deleted_of(const Query *query, int segment) {
-  return query->deleted[segment].bits ? &query->deleted[segment] : NULL;
+static int find_deleted(Module *module, Query *query, int number, const RowSet **deleted) {
+  RowSet *set = &query->deleted[number];
+  const Segment *segment = &query->structure.segments[number];
+  int rc = SQLITE_OK;
+  if (segment->tombstone_pages && set->bits == NULL) rc = read_tombstones(module, query, segment, set);
+  *deleted = set->bits ? set : NULL;
+  return rc;
 }
 
 static int read_segment(Module *module, Query *query, int number, const Term *term, size_t enough,
                         Postings *postings) {
   const Segment *segment = &query->structure.segments[number];
+  const RowSet *deleted = NULL;
   TableLeaves from;
   int leaf, at, end;
   if (segment->first_leaf == 0) return SQLITE_OK; /* a merge has used it up */
@@ -128,15 +185,12 @@ static int read_segment(Module *module, Query *query, int number, const Term *te
   postings->segment = number;
   rc = fts5_next_leaf(&from.leaves);
   if (rc == SQLITE_ROW) rc = fts5_find_term(&from.leaves, term->token, term->token_size, &at, &end);
-  if (rc == SQLITE_OK && segment->tombstone_pages && query->deleted[number].bits == NULL) {
-    rc = read_tombstones(module, query, segment, &query->deleted[number]);
-  }
+  if (rc == SQLITE_OK) rc = find_deleted(module, query, number, &deleted);
   if (rc == SQLITE_OK) {
     int merged = query->structure.version == 1;
     size_t size = query->store.size;
     int columns = merged || query->prefix < 0 ? 0 : query->prefix;
-    rc = fts5_postings(&from.leaves, at, end, &query->weights, columns, deleted_of(query, number), enough,
-                       &query->store, postings);
+    rc = fts5_postings(&from.leaves, at, end, &query->weights, columns, deleted, enough, &query->store, postings);
     if (rc == SQLITE_OK && (merged || query->prefix < 0)) {
       rc = fts5_weigh_all(&query->weights, merged, &query->store, postings);
       query->store.size = size;
@@ -149,11 +203,12 @@ static int read_segment(Module *module, Query *query, int number, const Term *te
 /* Append what begins on one leaf of postings to the store. */
 int lexical_read_leaf(Module *module, Query *query, const Postings *postings, size_t leaf) {
   const Segment *segment = &query->structure.segments[postings->segment];
+  const RowSet *deleted = NULL;
   TableLeaves from;
-  int rc = open_leaves(module, query, segment, query->store.leaf[leaf].number, &from);
+  int rc = find_deleted(module, query, postings->segment, &deleted);
+  if (rc == SQLITE_OK) rc = open_leaves(module, query, segment, query->store.leaf[leaf].number, &from);
   if (rc != SQLITE_OK) return rc;
-  rc = fts5_leaf_postings(&from.leaves, &query->weights, query->prefix, deleted_of(query, postings->segment),
-                          &query->store, postings, leaf);
+  rc = fts5_leaf_postings(&from.leaves, &query->weights, query->prefix, deleted, &query->store, postings, leaf);
   sqlite3_reset(from.statement);
   return rc;
 }
@@ -181,10 +236,67 @@ static void set_apart(Query *query, Term *term, size_t count, size_t size) {
   query->apart += term->idf * (2.2 * (1 + 1e-9));
 }
 
+/* What is known of a term in the columns wanted. */
+static Known **find_known(Query *query, const Term *term) {
+  Known **link = &query->index->known;
+  for (; *link; link = &(*link)->next) {
+    const Known *known = *link;
+    if (known->prefix == query->prefix && known->token_size == term->token_size &&
+        memcmp(known->token, term->token, (size_t)term->token_size) == 0) {
+      break;
+    }
+  }
+  return link;
+}
+
+/* Remember a term that is set apart. Where there is no memory for it, it is not. */
+static void remember(Query *query, const Term *term, size_t first_leaf) {
+  Index *index = query->index;
+  const size_t leaves = query->store.leaves - first_leaf;
+  if (!query->settled || *find_known(query, term) || index->known_leaves + leaves > MOST_KNOWN) return;
+  Known *known = sqlite3_malloc64(sizeof *known);
+  if (known == NULL) return;
+  memset(known, 0, sizeof *known);
+  known->next = index->known;
+  index->known = known;
+  known->prefix = query->prefix;
+  known->postings = sqlite3_malloc64(((size_t)term->count + 1) * sizeof *known->postings);
+  known->leaf = sqlite3_malloc64((leaves + 1) * sizeof *known->leaf);
+  known->token = sqlite3_malloc64((size_t)term->token_size + 1);
+  if (known->postings == NULL || known->leaf == NULL || known->token == NULL) return; /* it fits no term */
+  memcpy(known->postings, term->postings, (size_t)term->count * sizeof *known->postings);
+  memcpy(known->leaf, query->store.leaf + first_leaf, leaves * sizeof *known->leaf);
+  memcpy(known->token, term->token, (size_t)term->token_size);
+  known->token_size = term->token_size;
+  known->count = term->count;
+  known->leaves = leaves;
+  index->known_leaves += leaves;
+  for (int i = 0; i < known->count; i++) {
+    known->postings[i].first_leaf -= first_leaf;
+    known->postings[i].past_leaf -= first_leaf;
+  }
+}
+
+/* Set a term apart by what is known of it. */
+static int recall_term(Query *query, Term *term, const Known *known) {
+  Store *store = &query->store;
+  const size_t first_leaf = store->leaves;
+  int rc = fts5_append_leaves(store, known->leaf, known->leaves);
+  if (rc != SQLITE_OK) return rc;
+  term->count = known->count;
+  memcpy(term->postings, known->postings, (size_t)known->count * sizeof *known->postings);
+  for (int i = 0; i < term->count; i++) {
+    term->postings[i].first_leaf += first_leaf;
+    term->postings[i].past_leaf += first_leaf;
+  }
+  set_apart(query, term, store->count, store->size);
+  return SQLITE_OK;
+}
+
 /* The postings of a term, but of one that is in half of the rows only if `may_be_apart` does not hold. */
 int lexical_read_term(Module *module, Query *query, Term *term, bool may_be_apart) {
   int rc = SQLITE_OK;
-  const size_t count = query->store.count, size = query->store.size;
+  const size_t count = query->store.count, size = query->store.size, first_leaf = query->store.leaves;
   /* As in fts5_aux.c: half of the rows is where the logarithm becomes 0. */
   size_t half = (size_t)(query->rows / 2 + query->rows % 2), hits = 0;
   if (!may_be_apart || query->structure.version == 1 || query->prefix < 0) half = SIZE_MAX;
@@ -192,6 +304,8 @@ int lexical_read_term(Module *module, Query *query, Term *term, bool may_be_apar
   term->apart = false;
   if (!term->postings) term->postings = sqlite3_malloc64((query->structure.count + 1) * sizeof *term->postings);
   if (term->postings == NULL) return SQLITE_NOMEM;
+  Known *known = half != SIZE_MAX && query->settled ? *find_known(query, term) : NULL;
+  if (known) return recall_term(query, term, known);
   for (int i = 0; i < query->structure.count && rc == SQLITE_OK; i++) {
     Postings *postings = &term->postings[term->count];
     memset(postings, 0, sizeof *postings);
@@ -206,7 +320,9 @@ int lexical_read_term(Module *module, Query *query, Term *term, bool may_be_apar
   }
   if (rc == SQLITE_OK && hits >= half) {
     set_apart(query, term, count, size);
-    return query->tokens < 1 ? FTS5_NOT_READ : SQLITE_OK;
+    if (query->tokens < 1) return FTS5_NOT_READ;
+    remember(query, term, first_leaf);
+    return SQLITE_OK;
   }
   hits = 0;
   for (int i = 0; i < term->count && rc == SQLITE_OK; i++) {

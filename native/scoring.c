@@ -549,6 +549,7 @@ static int score_again(Cursor *cursor) {
     rc = append_hit(&cursor->hits, &cursor->room, (size_t)cursor->count, &cursor->near[i]);
     cursor->count += rc == SQLITE_OK;
   }
+  if (cursor->count == 0) return rc;
   if (cursor->count > 1) qsort(cursor->hits, (size_t)cursor->count, sizeof *cursor->hits, ascending);
   for (int i = 0; i < cursor->count; i++) cursor->hits[i].score = 0.0;
   for (int i = 0; i < query->count; i++) {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
+from pathlib import Path
 
 import apsw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.native.terms import Asked, answers_as_fts5, by_fts5, by_term_top, connect, make
+from tests.native.terms import Asked, answers_as_fts5, by_fts5, by_term_top, connect, make, ran
 
 NAMES = ("own", "question", "prompt")
 TABLE = f"{', '.join(NAMES)}, content = '', contentless_delete = 1"
@@ -73,3 +75,63 @@ def test_words_in_most_rows_are_ranked_as_by_fts5(
         for most in (1, 20, 127, 128, 129, 200):
             assert by_term_top(connection, question, most) == every[:most]
     connection.close()
+
+
+REMEMBERED = Asked(["the", "of", "often", "some"], [1.0, 0.5, 0.2])
+
+
+def filled(path: Path) -> apsw.Connection:
+    """A connection to a file of 400 rows in several segments; "the" and "of" are in most of them."""
+    connection = connect(path)
+    connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF")
+    connection.execute("CREATE TABLE numbers (value INTEGER)")
+    with connection:
+        connection.executemany("INSERT INTO numbers VALUES (?)", [(n,) for n in range(500)])
+    make(connection, TABLE)
+    connection.execute("INSERT INTO t(t, rank) VALUES ('pgsz', 64), ('automerge', 0)")
+    fill(connection, SHARES, 400, 7, 12)
+    return connection
+
+
+def is_right(connection: apsw.Connection) -> bool:
+    """Whether the best hundred are those of FTS5, asked twice."""
+    expected = by_fts5(connection, REMEMBERED, 100)
+    return all(by_term_top(connection, REMEMBERED, 100) == expected for _ in range(2))
+
+
+def test_common_words_are_not_read_again(tmp_path: Path) -> None:
+    """Only the leaves that the best rows are on are, and where the words begin is not looked up."""
+    with closing(filled(tmp_path / "f")) as connection:
+        first, second = (ran(connection, REMEMBERED) for _ in range(2))
+        looked_up = [sum("pgno FROM" in sql for sql in statements) for statements in (first, second)]
+        assert looked_up[1] == looked_up[0] // 2
+        assert is_right(connection)
+
+
+def test_what_is_remembered_of_words_ends_when_rows_change(tmp_path: Path) -> None:
+    """By this connection or another one, for good or not."""
+    with closing(filled(tmp_path / "f")) as writer, closing(connect(tmp_path / "f")) as reader:
+        for change in (
+            "DELETE FROM t WHERE rowid IN (SELECT rowid FROM t WHERE t MATCH 'the' LIMIT 150)",
+            "INSERT INTO t(t) VALUES ('optimize')",
+            "INSERT INTO t (rowid, own) SELECT 90000 + value, 'some else' FROM numbers",
+            "INSERT INTO t (rowid, own) SELECT 99000 + value, 'the of some often' FROM numbers",
+        ):
+            assert is_right(writer)
+            assert is_right(reader)
+            for ending in ("ROLLBACK", "COMMIT"):
+                writer.execute("BEGIN")
+                writer.execute(change)
+                assert is_right(writer)
+                writer.execute("SAVEPOINT s; DELETE FROM t WHERE rowid % 2")
+                assert is_right(writer)
+                writer.execute("ROLLBACK TO s; RELEASE s")
+                assert is_right(reader)
+                writer.execute(ending)
+                assert is_right(writer)
+                assert is_right(reader)
+        writer.execute("DROP TABLE t")
+        make(writer, TABLE)
+        fill(writer, SHARES, 300, 8, 12)
+        assert is_right(writer)
+        assert is_right(reader)
