@@ -36,6 +36,7 @@ SQLITE_EXTENSION_INIT3
 #define MOST_PORTION (1 << 20)
 #define KEPT_INDEXES 8   /* tables whose statements a connection keeps */
 #define MOST_SPARE (2 << 20)    /* postings whose memory is kept between queries */
+#define LEAST_ROUGH (1 << 18)   /* postings from which on rows are scored roughly first */
 #define MOST_ROUGH (1 << 13)    /* a portion that is still scored roughly first */
 
 static const char schema[] =
@@ -370,7 +371,6 @@ static int prepare_query(Cursor *cursor, sqlite3_value *weights, sqlite3_value *
   if (rc == SQLITE_OK) rc = run_probe(module, query);
   if (rc == SQLITE_OK) rc = lexical_read_structure(module, query);
   if (rc == SQLITE_OK) query->tabled = lengths_are_tabled(module, query);
-  lexical_prepare_scoring(query);
   return rc;
 }
 
@@ -388,7 +388,8 @@ static int answer(Cursor *cursor, sqlite3_value *weights, sqlite3_value *columns
   if (cursor->length == NULL) cursor->length = sqlite3_malloc64(BLOCK_ROWS * sizeof *cursor->length);
   if (cursor->score == NULL || cursor->length == NULL) return SQLITE_NOMEM;
   cursor->portion = FIRST_PORTION;
-  query->rough = true;
+  query->rough = query->apart > 0.0 || query->store.count >= LEAST_ROUGH;
+  lexical_prepare_scoring(query);
   return lexical_fill_portion(cursor);
 }
 

@@ -125,7 +125,7 @@ int lexical_read_leaf(Module *module, Query *query, const Postings *postings, si
 int lexical_read_apart(Cursor *cursor);
 void lexical_forget_known(Index *index);
 
-/* To be called when the mean length and the weights are known. */
+/* To be called when it is known how rows are scored. */
 void lexical_prepare_scoring(Query *query);
 
 /* Score all rows for the next portion of hits, and put it into the cursor, best first. */

@@ -134,8 +134,8 @@ static double length_part(const Query *query, uint32_t length) {
 
 void lexical_prepare_scoring(Query *query) {
   for (int i = 0; i < FEW_TOKENS; i++) query->length_part[i] = length_part(query, (uint32_t)i);
-  for (int number = 0; number <= query->weights.columns; number++) {
-    double f = query->weights.sum ? query->weights.sum[number] : 0.0;
+  for (int number = 0; query->rough && number <= query->weights.columns; number++) {
+    double f = query->weights.sum[number];
     for (int i = 0; i < GAIN_TOKENS; i++) {
       double all = f + query->length_part[i];
       query->gain[number][i] = f > 0.0 && all > 0.0 ? f * 2.2 / all : 0.0;
