@@ -14,6 +14,7 @@ import pytest
 import memdb
 from memdb.construct.build import in_order
 from memdb.errors import InputError, MemdbWarning, ModelError, ModelUnavailable, ReadOnly, ScopeError
+from memdb.generate.prompts import prompt
 from memdb.models.fakes import HashEncoder, ScriptedBackbone
 from memdb.models.ports import Completion, Turn
 from memdb.records import Built, Message, Scope, Window
@@ -354,8 +355,9 @@ def test_redo_takes_the_windows_of_other_models_and_prompts(
         assert memory.build(told, redo=True).done == 4
         assert {w.made_by for w in memory.windows()} == {f"other prompts {memory.windows()[0].made_by[-8:]}"}
         changed = memdb.records.Prompt("Be careful.", "$annotated_memory_content\nMessages: $start_turn to")
-        real = memdb.upkeep.prompt
-        monkeypatch.setattr("memdb.upkeep.prompt", lambda name: changed if name == "units" else real(name))
+        monkeypatch.setattr(
+            "memdb.generate.prompts.prompt", lambda name: changed if name == "units" else prompt(name)
+        )
         assert memory.build(reader(name="other")).windows == 0
         assert memory.build(reader(name="other"), redo=True).done == 4
         assert memory.verify().problems == ()
