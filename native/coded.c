@@ -158,12 +158,23 @@ static int make_room(Coded *coded) {
   return SQLITE_OK;
 }
 
-/* The scores of a part, without those of slots that are not looked at. */
+/* Mark the slots that are not looked at. */
+static void mark_dead(const uint8_t *live, int first, int n, int32_t *scores) {
+  for (int i = 0; i < n; i++) {
+    int slot = first + i;
+    if (slot % 8 == 0 && n - i >= 8 && live[slot >> 3] == 255) i += 7;
+    else if (!is_live(live, slot)) scores[i] = DEAD;
+  }
+}
+
 static void keep_part(Coded *coded, i64 chunk, int first, int n) {
   int32_t *scores = coded->scores + coded->n_scores, *best = coded->best + coded->n_groups;
-  for (int i = 0; i < n; i++) {
-    if (!is_live(coded->search->live, first + i)) scores[i] = DEAD;
-    if (i % GROUP == 0 || scores[i] > best[i / GROUP]) best[i / GROUP] = scores[i];
+  mark_dead(coded->search->live, first, n, scores);
+  for (int i = 0; i < n; i += GROUP) {
+    int32_t highest = scores[i];
+    int end = n - i < GROUP ? n : i + GROUP;
+    for (int j = i + 1; j < end; j++) highest = scores[j] > highest ? scores[j] : highest;
+    *best++ = highest;
   }
   coded->parts[coded->n_parts++] = (Part){chunk, first, n};
   coded->n_scores += n;

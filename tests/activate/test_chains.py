@@ -17,6 +17,7 @@ from memdb import settings
 from memdb.activate.chains import Mention, _longest, _mentions, _parts
 from memdb.activate.retrieve import CHANNELS, SEARCHES
 from memdb.errors import MemdbWarning
+from memdb.language.terms import fold
 from memdb.models.fakes import HashEncoder
 from memdb.models.ports import Kind
 from memdb.records import Message, Scope, WorkingMemory
@@ -228,6 +229,14 @@ def test_a_start_leads_over_two_facts(graph: memdb.Memory) -> None:
     with graph._database.reader() as connection:
         found = chain_starts(connection, SEEN, ["ana", "bob", "dan", "nobody", ""])
     assert found == {"ana"}
+
+
+@pytest.mark.parametrize("middle", ["José", "JOSE\u0301", "Łukasz", "the Größe", "İz"])
+def test_a_start_is_found_in_any_script(graph: memdb.Memory, middle: str) -> None:
+    tell(graph, f"Çelik | alpha | {middle}", f"{middle} | beta | Cid", f"Dan | alpha | {middle} Eve")
+    names = [fold(name) for name in ("Çelik", middle, "Dan")]
+    with graph._database.reader() as connection:
+        assert chain_starts(connection, SEEN, names) == {fold("Çelik")}
 
 
 def test_the_newest_facts_of_a_holder_are_followed(graph: memdb.Memory) -> None:

@@ -1,6 +1,7 @@
 -- name: chain_starts
 -- Of the names a question may hold, those of holders from which two facts can be followed: the object of one of their
--- facts is itself a holder. Only what the question may see counts; of a label the newest :scan such facts.
+-- facts is itself a holder. Only what the question may see counts; of a label the newest :scan such facts. Most texts are
+-- ASCII, for which lower() is fold().
 WITH visible AS MATERIALIZED (
   SELECT scope_id FROM scope
   WHERE {visible_scope}
@@ -9,26 +10,31 @@ SELECT DISTINCT name.value FROM json_each(:names) AS name
 CROSS JOIN label ON axis IN ('subject', 'entity', 'location') AND folded IN (name.value, 'the ' || name.value)
 WHERE EXISTS (
   SELECT 1 FROM (
-    SELECT subject, object
-    FROM unit_label JOIN unit USING (unit_id) JOIN message USING (message_id)
-    WHERE unit_label.label_id = label.label_id AND subject IS NOT NULL
-      AND unit.scope_id IN (SELECT scope_id FROM visible)
-      AND ifnull(said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
-    ORDER BY unit_label.unit_id DESC LIMIT :scan) AS own
-  WHERE (axis = 'subject' OR instr(' ' || fold(own.subject) || ' ', ' ' || name.value || ' '))
-    AND EXISTS (
-      SELECT 1 FROM label AS holder
-      WHERE holder.axis IN ('subject', 'entity', 'location')
-        AND holder.folded IN (fold(own.object), 'the ' || fold(own.object))
-        AND EXISTS (
-          SELECT 1 FROM (
-            SELECT subject
-            FROM unit_label JOIN unit USING (unit_id) JOIN message USING (message_id)
-            WHERE unit_label.label_id = holder.label_id AND subject IS NOT NULL
-              AND unit.scope_id IN (SELECT scope_id FROM visible)
-              AND ifnull(said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
-            ORDER BY unit_label.unit_id DESC LIMIT :fan) AS next
-          WHERE holder.axis = 'subject' OR instr(' ' || fold(next.subject) || ' ', ' ' || holder.folded || ' ')))
+    SELECT DISTINCT iif(octet_length(object) = length(object), lower(object), fold(object)) AS object FROM (
+      SELECT subject, object
+      FROM unit_label JOIN unit USING (unit_id) JOIN message USING (message_id)
+      WHERE unit_label.label_id = label.label_id AND subject IS NOT NULL
+        AND unit.scope_id IN (SELECT scope_id FROM visible)
+        AND ifnull(said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
+      ORDER BY unit_label.unit_id DESC LIMIT :scan)
+    WHERE axis = 'subject'
+       OR instr(' ' || iif(octet_length(subject) = length(subject), lower(subject), fold(subject)) || ' ',
+                ' ' || name.value || ' ')) AS own
+  WHERE EXISTS (
+    SELECT 1 FROM label AS holder
+    WHERE holder.axis IN ('subject', 'entity', 'location')
+      AND holder.folded IN (own.object, 'the ' || own.object)
+      AND EXISTS (
+        SELECT 1 FROM (
+          SELECT subject
+          FROM unit_label JOIN unit USING (unit_id) JOIN message USING (message_id)
+          WHERE unit_label.label_id = holder.label_id AND subject IS NOT NULL
+            AND unit.scope_id IN (SELECT scope_id FROM visible)
+            AND ifnull(said_key, 9223372036854775807) BETWEEN :said_from AND :said_until
+          ORDER BY unit_label.unit_id DESC LIMIT :fan) AS next
+        WHERE holder.axis = 'subject'
+           OR instr(' ' || iif(octet_length(subject) = length(subject), lower(subject), fold(subject)) || ' ',
+                    ' ' || holder.folded || ' ')))
 );
 
 -- name: hops
