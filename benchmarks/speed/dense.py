@@ -3,7 +3,8 @@
 The vectors are those of texts as far as there are enough of them; the rest are mixtures of two of these with
 noise. Traps: CPU time on a shared machine moves by half, ratios within a run less; mixtures lie more densely
 than the vectors of texts, so a search by codes has more candidates to compare; `first` is the first question
-after opening, with the file in the operating system's cache.
+after opening, with the file in the operating system's cache. Beyond NUMPY_MOST vectors numpy is left out: its
+matrix would take more memory than such a machine has.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ K: Final = 100
 QUESTIONS: Final = 40
 SIZES: Final = (10_000, 100_000, 1_000_000)
 TARGET_RECALL: Final = 0.99
+NUMPY_MOST: Final = 2_000_000
 _BLOCK: Final = 5_000  # rows of one transaction: as many chunks as are coded at once
 _NOISE: Final = 0.35  # of a mixture, against the length of what is mixed
 _VEC0: Final = "SELECT message_id FROM message_vector WHERE own MATCH vec_int8(?) AND k = ?"
@@ -56,11 +58,11 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     coded: Timed
     used: Timed
     vec0: Timed
-    numpy_matvec: float
+    numpy_matvec: float | None
     recall: float
     recall_least: float
     vec0_by_used: float
-    numpy_by_used: float
+    numpy_by_used: float | None
     bytes_per_vector: float
 
 
@@ -92,7 +94,9 @@ def mixed(vectors: Floats, count: int, rng: np.random.Generator) -> Floats:
 
 
 def write(path: Path, vectors: Floats, size: int) -> NDArray[np.int8]:
-    """A memory file with so many vectors of messages, and no messages; returns their codes [size, d]."""
+    """A memory file with so many vectors of messages, and no messages; returns their codes, of the first
+    NUMPY_MOST [at most size, d].
+    """
     rng = np.random.default_rng(1)
     scale, kept = vector_scale(vectors.shape[1]), []
     database = Database(path)
@@ -107,11 +111,13 @@ def write(path: Path, vectors: Floats, size: int) -> NDArray[np.int8]:
         block = vectors[first : first + count]
         if len(block) < count:
             block = np.concatenate([block, mixed(vectors, count - len(block), rng)])
-        kept.append(code(block, scale))
+        coded = code(block, scale)
+        if first < NUMPY_MOST:
+            kept.append(coded)
         with database.atomic() as connection:
             rows = (
                 {"message_id": first + n, "scope_id": 1, "said_key": first + n, "own": row.tobytes()}
-                for n, row in enumerate(kept[-1], 1)
+                for n, row in enumerate(coded, 1)
             )
             connection.executemany(statement("put_message_vector"), rows)
             codes.keep(connection)
@@ -127,7 +133,7 @@ def _measure(vectors: Floats, queries: Floats, size: int, path: Path) -> tuple[S
     used, found = _ask(path, asked, _NATIVE, "")
     vec0, _ = _ask(path, asked[:5], _VEC0)
     recalls = [len(set(one) & set(other)) / len(one) for one, other in zip(right, found, strict=True)]
-    matvec = _matvec(held, queries[:5])
+    matvec = _matvec(held, queries[:5]) if size <= NUMPY_MOST else None
     return Size(
         vectors=size,
         of_texts=min(size, len(vectors)),
@@ -139,7 +145,7 @@ def _measure(vectors: Floats, queries: Floats, size: int, path: Path) -> tuple[S
         recall=round(float(np.mean(recalls)), 4),
         recall_least=min(recalls),
         vec0_by_used=round(vec0.warm / used.warm, 1),
-        numpy_by_used=round(matvec / used.warm, 2),
+        numpy_by_used=None if matvec is None else round(matvec / used.warm, 2),
         bytes_per_vector=round(path.stat().st_size / size, 1),
     ), _kernel(path)
 

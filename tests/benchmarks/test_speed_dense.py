@@ -47,6 +47,18 @@ def test_a_small_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(one.vec0.warm > 0 and one.bytes_per_vector > 32 for one in found.sizes)
 
 
+def test_beyond_what_numpy_can_hold_it_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    connect().close()
+    monkeypatch.setattr(dense, "K", 5)
+    monkeypatch.setattr(dense, "NUMPY_MOST", 300)
+    monkeypatch.setattr(dense, "_BLOCK", 200)
+    vectors = directions(np.random.default_rng(1), 300)
+    small, large = dense.measure(vectors, vectors[:6], [300, 700]).sizes
+    assert small.numpy_matvec is not None
+    assert (large.numpy_matvec, large.numpy_by_used, large.recall) == (None, None, 1)
+    assert len(dense.write(tmp_path / "m.memdb", vectors, 700)) == 400, "whole blocks are kept"
+
+
 def test_without_memdb0_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMDB_NATIVE", "0")
     vectors = directions(np.random.default_rng(1), 20)
