@@ -13,6 +13,7 @@
 ** order: all that are above the score of the k-th, and k of those that have it. An id without a vector has distance 2,
 ** the greatest there is, and so has every one where `vector` is NULL.
 */
+#include "results.h"
 #include "search.h"
 
 #include <math.h>
@@ -140,70 +141,21 @@ typedef struct Row {
   float distance;
 } Row;
 
-typedef struct Cursor {
-  sqlite3_vtab_cursor base;
-  Row *rows;
-  int n, at;
-} Cursor;
-
-typedef struct Table {
-  sqlite3_vtab base;
-  sqlite3 *db;
-} Table;
-
 static int connect_table(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **error) {
   (void)aux, (void)argc, (void)argv, (void)error;
-  int rc = sqlite3_declare_vtab(db, "CREATE TABLE x(id INTEGER, score REAL, distance REAL, source HIDDEN,"
-                                    " vector HIDDEN, k HIDDEN, matches HIDDEN)");
-  if (rc != SQLITE_OK) return rc;
-  Table *table = sqlite3_malloc(sizeof(*table));
-  if (table == 0) return SQLITE_NOMEM;
-  memset(table, 0, sizeof(*table));
-  table->db = db;
-  *out = &table->base;
-  return sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
+  return results_connect(db,
+                         "CREATE TABLE x(id INTEGER, score REAL, distance REAL, source HIDDEN, vector HIDDEN, k HIDDEN,"
+                         " matches HIDDEN)",
+                         out);
 }
 
-static int disconnect_table(sqlite3_vtab *table) {
-  sqlite3_free(table);
-  return SQLITE_OK;
-}
-
-/* All arguments are needed. */
 static int best_index(sqlite3_vtab *table, sqlite3_index_info *info) {
-  int given = 0;
   (void)table;
-  for (int i = 0; i < info->nConstraint; i++) {
-    int argument = info->aConstraint[i].iColumn - COL_SOURCE;
-    if (argument < 0 || info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ) continue;
-    if (!info->aConstraint[i].usable) return SQLITE_CONSTRAINT;
-    info->aConstraintUsage[i].argvIndex = argument + 1;
-    info->aConstraintUsage[i].omit = 1;
-    given |= 1 << argument;
-  }
-  info->estimatedCost = 30;
-  info->estimatedRows = 10;
-  return given == (1 << ARGUMENTS) - 1 ? SQLITE_OK : SQLITE_CONSTRAINT;
+  return results_take(info, COL_SOURCE, ARGUMENTS, (1 << ARGUMENTS) - 1);
 }
 
-static int open_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **out) {
-  (void)table;
-  Cursor *cursor = sqlite3_malloc(sizeof(*cursor));
-  if (cursor == 0) return SQLITE_NOMEM;
-  memset(cursor, 0, sizeof(*cursor));
-  *out = &cursor->base;
-  return SQLITE_OK;
-}
-
-static int close_cursor(sqlite3_vtab_cursor *base) {
-  sqlite3_free(((Cursor *)base)->rows);
-  sqlite3_free(base);
-  return SQLITE_OK;
-}
-
-static int fails(Table *table, const char *what) {
-  sqlite3_free(table->base.zErrMsg);
-  table->base.zErrMsg = sqlite3_mprintf("match_top: %s", what);
+static int fails(ResultTable *table, const char *what) {
+  results_tell(table, sqlite3_mprintf("match_top: %s", what));
   return SQLITE_ERROR;
 }
 
@@ -238,7 +190,7 @@ static i64 kth_highest(const Match *matches, int n, int k, i64 *heap) {
 }
 
 /* A copy: a blob need not lie where a Match may. Their ids go up, which a file cannot say otherwise. */
-static int read_matches(Table *table, sqlite3_value *value, Match **matches, int *n) {
+static int read_matches(ResultTable *table, sqlite3_value *value, Match **matches, int *n) {
   int bytes = sqlite3_value_bytes(value);
   const void *blob = sqlite3_value_blob(value);
   *n = bytes / (int)sizeof(Match);
@@ -257,7 +209,7 @@ static int read_matches(Table *table, sqlite3_value *value, Match **matches, int
 /* ---- The nearest of them ---- */
 
 typedef struct Top {
-  Table *table;
+  ResultTable *table;
   sqlite3_value **value; /* the arguments */
   const Match *matches;
   int n, k;
@@ -274,8 +226,7 @@ static int search(Top *top, int n, Search *found) {
   if (rc == SQLITE_OK) rc = search_best(found);
   if (rc == SQLITE_OK) search_sort(found);
   if (rc != SQLITE_OK && found->shadow.error) {
-    sqlite3_free(top->table->base.zErrMsg);
-    top->table->base.zErrMsg = found->shadow.error;
+    results_tell(top->table, found->shadow.error);
     found->shadow.error = 0;
   }
   return rc;
@@ -338,8 +289,8 @@ static int find_top(Top *top) {
   return add_nearest(top, top->n);
 }
 
-static int run(Cursor *cursor, sqlite3_value **value) {
-  Table *table = (Table *)cursor->base.pVtab;
+static int run(ResultCursor *cursor, sqlite3_value **value) {
+  ResultTable *table = (ResultTable *)cursor->base.pVtab;
   Match *matches = 0;
   i64 k = sqlite3_value_int64(value[COL_K - COL_SOURCE]);
   Top top = {.table = table, .value = value};
@@ -361,33 +312,18 @@ static int run(Cursor *cursor, sqlite3_value **value) {
   return rc;
 }
 
-static int filter(sqlite3_vtab_cursor *base, int number, const char *name, int argc, sqlite3_value **argv) {
-  Cursor *cursor = (Cursor *)base;
-  (void)number, (void)name, (void)argc;
-  sqlite3_free(cursor->rows);
-  cursor->rows = 0;
-  cursor->n = cursor->at = 0;
-  return run(cursor, argv);
+static int filter(sqlite3_vtab_cursor *base, int given, const char *name, int argc, sqlite3_value **argv) {
+  (void)given, (void)name, (void)argc; /* all are given */
+  results_clear((ResultCursor *)base);
+  return run((ResultCursor *)base, argv);
 }
-
-static int next_row(sqlite3_vtab_cursor *base) {
-  ((Cursor *)base)->at++;
-  return SQLITE_OK;
-}
-
-static int is_end(sqlite3_vtab_cursor *base) { return ((Cursor *)base)->at >= ((Cursor *)base)->n; }
 
 static int read_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
-  const Cursor *cursor = (const Cursor *)base;
-  Row row = cursor->rows[cursor->at];
+  const ResultCursor *cursor = (const ResultCursor *)base;
+  Row row = ((const Row *)cursor->rows)[cursor->at];
   if (column == COL_ID) sqlite3_result_int64(context, row.id);
   else if (column == COL_SCORE) sqlite3_result_double(context, row.score);
   else if (column == COL_DISTANCE) sqlite3_result_double(context, row.distance);
-  return SQLITE_OK;
-}
-
-static int rowid_of_row(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
-  *rowid = ((Cursor *)base)->at;
   return SQLITE_OK;
 }
 
@@ -395,14 +331,14 @@ int memdb0_match_init(sqlite3 *db) {
   static const sqlite3_module module = {
       .xConnect = connect_table,
       .xBestIndex = best_index,
-      .xDisconnect = disconnect_table,
-      .xOpen = open_cursor,
-      .xClose = close_cursor,
+      .xDisconnect = results_disconnect,
+      .xOpen = results_open,
+      .xClose = results_close,
       .xFilter = filter,
-      .xNext = next_row,
-      .xEof = is_end,
+      .xNext = results_next,
+      .xEof = results_eof,
       .xColumn = read_column,
-      .xRowid = rowid_of_row,
+      .xRowid = results_rowid,
   };
   int rc = sqlite3_create_function_v2(db, "match_scores", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, 0, 0, scores_step,
                                       scores_value, 0);

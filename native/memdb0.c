@@ -8,6 +8,7 @@
 **               memdb0_simd(), the name of the kernel that is used here
 **   scan.c      vector_top(), the nearest vectors of a vec0 table, whose tables shadow.c reads
 **   match.c     match_scores() and match_top(), the rows that meet a question best, the nearest ones first
+**   results.c   what these functions share as tables of SQLite
 **   kernel.c    products of vectors, for the instructions that the processor has
 **   lexical.c   term_top(), the rows of an FTS5 table with the best BM25 scores, with scoring.c and fts5_index.c
 */

@@ -15,6 +15,7 @@
 ** It reads vec0's shadow tables (shadow.c), so it sees what the connection sees. Only the filters of a chunk, the best
 ** rows so far, and the candidates of a search by codes (coded.c) are held in memory.
 */
+#include "results.h"
 #include "search.h"
 
 #include <math.h>
@@ -130,73 +131,19 @@ enum { COL_ID, COL_DISTANCE, COL_SOURCE, COL_VECTOR, COL_K, COL_SCOPES, COL_FROM
 #define ARGUMENTS (COL_HOW - COL_SOURCE + 1)
 #define ALL_NEEDED 7 /* source, vector, k */
 
-typedef struct Cursor {
-  sqlite3_vtab_cursor base;
-  Hit *hits;
-  int n, at;
-} Cursor;
-
-typedef struct Table {
-  sqlite3_vtab base;
-  sqlite3 *db;
-} Table;
-
 static int connect_table(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **error) {
   (void)aux, (void)argc, (void)argv, (void)error;
-  int rc = sqlite3_declare_vtab(db, "CREATE TABLE x(id INTEGER, distance REAL, source HIDDEN, vector HIDDEN, k HIDDEN,"
-                                    " scopes HIDDEN, said_from HIDDEN, said_until HIDDEN, ids HIDDEN, axis HIDDEN,"
-                                    " within HIDDEN, how HIDDEN)");
-  if (rc != SQLITE_OK) return rc;
-  Table *table = sqlite3_malloc(sizeof(*table));
-  if (table == 0) return SQLITE_NOMEM;
-  memset(table, 0, sizeof(*table));
-  table->db = db;
-  *out = &table->base;
-  return sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
+  return results_connect(db,
+                         "CREATE TABLE x(id INTEGER, distance REAL, source HIDDEN, vector HIDDEN, k HIDDEN,"
+                         " scopes HIDDEN, said_from HIDDEN, said_until HIDDEN, ids HIDDEN, axis HIDDEN,"
+                         " within HIDDEN, how HIDDEN)",
+                         out);
 }
 
-static int disconnect_table(sqlite3_vtab *table) {
-  sqlite3_free(table);
-  return SQLITE_OK;
-}
-
-/* idxNum has a bit for each argument that is given; they come in their order. */
 static int best_index(sqlite3_vtab *table, sqlite3_index_info *info) {
-  int where[ARGUMENTS], given = 0, next = 1;
   (void)table;
-  for (int i = 0; i < info->nConstraint; i++) {
-    int argument = info->aConstraint[i].iColumn - COL_SOURCE;
-    if (argument < 0 || info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ) continue;
-    if (!info->aConstraint[i].usable) return SQLITE_CONSTRAINT;
-    where[argument] = i;
-    given |= 1 << argument;
-  }
-  if ((given & ALL_NEEDED) != ALL_NEEDED) return SQLITE_CONSTRAINT;
-  for (int argument = 0; argument < ARGUMENTS; argument++) {
-    if (!(given >> argument & 1)) continue;
-    info->aConstraintUsage[where[argument]].argvIndex = next++;
-    info->aConstraintUsage[where[argument]].omit = 1;
-  }
-  info->idxNum = given;
-  info->estimatedCost = 30;
-  info->estimatedRows = 10; /* few, so that the rows found are looked up and no table is read through */
   info->orderByConsumed = info->nOrderBy == 1 && info->aOrderBy[0].iColumn == COL_DISTANCE && !info->aOrderBy[0].desc;
-  return SQLITE_OK;
-}
-
-static int open_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **out) {
-  (void)table;
-  Cursor *cursor = sqlite3_malloc(sizeof(*cursor));
-  if (cursor == 0) return SQLITE_NOMEM;
-  memset(cursor, 0, sizeof(*cursor));
-  *out = &cursor->base;
-  return SQLITE_OK;
-}
-
-static int close_cursor(sqlite3_vtab_cursor *base) {
-  sqlite3_free(((Cursor *)base)->hits);
-  sqlite3_free(base);
-  return SQLITE_OK;
+  return results_take(info, COL_SOURCE, ARGUMENTS, ALL_NEEDED);
 }
 
 /* A filter on a column that the table has not is an error: it would be silently ignored. */
@@ -250,51 +197,34 @@ static int run(Search *search, sqlite3 *db, sqlite3_value **value) {
 
 /* Without a vector there is nothing to look for. */
 static int filter(sqlite3_vtab_cursor *base, int given, const char *name, int argc, sqlite3_value **argv) {
-  Cursor *cursor = (Cursor *)base;
-  Table *table = (Table *)base->pVtab;
-  sqlite3_value *value[ARGUMENTS] = {0};
+  ResultCursor *cursor = (ResultCursor *)base;
+  ResultTable *table = (ResultTable *)base->pVtab;
+  sqlite3_value *value[ARGUMENTS];
   (void)name, (void)argc;
-  for (int argument = 0; argument < ARGUMENTS; argument++) {
-    if (given >> argument & 1) value[argument] = *argv++;
-  }
-  sqlite3_free(cursor->hits);
-  cursor->hits = 0;
-  cursor->n = cursor->at = 0;
+  results_values(given, ARGUMENTS, argv, value);
+  results_clear(cursor);
   if (sqlite3_value_type(value[COL_VECTOR - COL_SOURCE]) == SQLITE_NULL) return SQLITE_OK;
   Search search;
   search_init(&search);
   int rc = run(&search, table->db, value);
   if (rc == SQLITE_OK) {
     search_sort(&search);
-    cursor->hits = search.hits;
+    cursor->rows = search.hits;
     cursor->n = search.n;
     search.hits = 0;
   } else if (search.shadow.error) {
-    sqlite3_free(table->base.zErrMsg);
-    table->base.zErrMsg = search.shadow.error;
+    results_tell(table, search.shadow.error);
     search.shadow.error = 0;
   }
   search_free(&search);
   return rc;
 }
 
-static int next_hit(sqlite3_vtab_cursor *base) {
-  ((Cursor *)base)->at++;
-  return SQLITE_OK;
-}
-
-static int is_end(sqlite3_vtab_cursor *base) { return ((Cursor *)base)->at >= ((Cursor *)base)->n; }
-
 static int read_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
-  const Cursor *cursor = (const Cursor *)base;
-  Hit hit = cursor->hits[cursor->at];
+  const ResultCursor *cursor = (const ResultCursor *)base;
+  Hit hit = ((const Hit *)cursor->rows)[cursor->at];
   if (column == COL_ID) sqlite3_result_int64(context, hit.id);
   else if (column == COL_DISTANCE && hit.distance != INFINITY) sqlite3_result_double(context, hit.distance);
-  return SQLITE_OK;
-}
-
-static int rowid_of_hit(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
-  *rowid = ((Cursor *)base)->at;
   return SQLITE_OK;
 }
 
@@ -302,14 +232,14 @@ int memdb0_scan_init(sqlite3 *db) {
   static const sqlite3_module module = {
       .xConnect = connect_table,
       .xBestIndex = best_index,
-      .xDisconnect = disconnect_table,
-      .xOpen = open_cursor,
-      .xClose = close_cursor,
+      .xDisconnect = results_disconnect,
+      .xOpen = results_open,
+      .xClose = results_close,
       .xFilter = filter,
-      .xNext = next_hit,
-      .xEof = is_end,
+      .xNext = results_next,
+      .xEof = results_eof,
       .xColumn = read_column,
-      .xRowid = rowid_of_hit,
+      .xRowid = results_rowid,
   };
   return sqlite3_create_module(db, "vector_top", &module, 0);
 }
