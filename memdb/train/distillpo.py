@@ -24,7 +24,6 @@ A run that was stopped goes on where it was with the same command. Tensors are c
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -38,24 +37,14 @@ import numpy as np
 from memdb.errors import InputError
 from memdb.generate.action import EVIDENCE, USEFUL
 from memdb.records import Segment
+from memdb.train import distillpo_options
 from memdb.train.anchors import anchor
 from memdb.train.branches import Ids
 from memdb.train.curves import Log, plot, read_log
-from memdb.train.distillpo_recipe import EACH, MODES, RECIPES, Recipe, recipe_of
+from memdb.train.distillpo_recipe import EACH, Recipe, recipe_of
 from memdb.train.distillpo_state import State, batches, rate_at
 from memdb.train.instances import Instance, read
-from memdb.train.rewards import (
-    COMPONENTS,
-    EV,
-    FMT,
-    FULL,
-    SEL,
-    SPAN,
-    Judge,
-    ModelJudge,
-    RuleJudge,
-    rewards,
-)
+from memdb.train.rewards import COMPONENTS, EV, FMT, FULL, SEL, SPAN, rewards
 
 if TYPE_CHECKING:
     import torch
@@ -418,21 +407,12 @@ def main() -> None:
     """Read the command line, train, measure."""
     from memdb.train.distillpo_policy import load
 
-    parser = argparse.ArgumentParser(description="Train a distiller by reinforcement learning.")
-    parser.add_argument("--data", type=Path, required=True, help="JSONL of memdb.train.instances")
-    parser.add_argument("--validation", type=Path, help="the same, to measure on when all is done")
-    parser.add_argument("--backbone", type=Path, required=True, help="GGUF file, or folder of transformers")
-    parser.add_argument("--adapter", type=Path, help="LoRA weights to begin with, of an earlier run")
-    parser.add_argument("--judge", type=Path, help="GGUF file of a judge; rules judge without one")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write")
-    parser.add_argument("--recipe", choices=sorted({*RECIPES} - {"ci"}), default="smollm2-135m")
-    parser.add_argument("--mode", choices=sorted(MODES), default="distillpo")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = distillpo_options.training("Train a distiller by reinforcement learning.")
+    parser.add_argument("--validation", type=Path, help="instances to measure on when all is done")
     parser.add_argument("--stop", type=int, metavar="N", help="stop after N steps of all, to go on later")
-    parser.add_argument("--set", nargs="+", default=(), metavar="KEY=VALUE", help="of the recipe")
     args = parser.parse_args()
     recipe = recipe_of(args.recipe, args.mode, args.seed, args.set)
-    judge = judge_of(args.judge)
+    judge = distillpo_options.judge_of(args.judge)
     reward = partial(rewards, judge=judge, gating=recipe.gating)
     policy = load(args.backbone, recipe, args.adapter)
     tasks = [Task(one, anchor(one, judge)) for one in read(args.data) if policy.fits(one)]
@@ -449,15 +429,6 @@ def main() -> None:
 
         told = measured(policy, filter(policy.fits, read(args.validation)), reward)
         print(json.dumps(told._asdict()))
-
-
-def judge_of(file: Path | None) -> Judge:
-    """A model's judge, or the rules'."""
-    if file is None:
-        return RuleJudge()
-    from memdb.models.llama import LlamaBackbone
-
-    return ModelJudge(LlamaBackbone(file))
 
 
 if __name__ == "__main__":

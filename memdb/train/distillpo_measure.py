@@ -9,7 +9,6 @@ what it wrote, a line of JSON each.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -19,8 +18,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from memdb.generate.action import parse_action
-from memdb.train.distillpo import LEAST_STD, Policy, Reward, judge_of
-from memdb.train.distillpo_recipe import RECIPES, recipe_of
+from memdb.train import distillpo_options
+from memdb.train.distillpo import LEAST_STD, Policy, Reward
+from memdb.train.distillpo_recipe import recipe_of
 from memdb.train.instances import Instance, read
 from memdb.train.rewards import FULL, rewards
 
@@ -103,17 +103,11 @@ def main() -> None:
     """Read the command line, measure, tell as JSON."""
     from memdb.train.distillpo_policy import load, merged
 
-    parser = argparse.ArgumentParser(description="Measure a distiller.")
-    parser.add_argument("--data", type=Path, required=True, help="JSONL of memdb.train.instances")
-    parser.add_argument("--backbone", type=Path, required=True, help="GGUF file, or folder of transformers")
-    parser.add_argument("--adapter", type=Path, help="LoRA weights")
+    parser = distillpo_options.measuring("Measure a distiller.")
     parser.add_argument("--rows", type=Path, help="file to write, a line for each instance")
-    parser.add_argument("--recipe", choices=sorted({*RECIPES} - {"ci"}), default="smollm2-135m")
-    parser.add_argument("--judge", type=Path, help="GGUF file of a judge; rules judge without one")
-    parser.add_argument("--set", nargs="+", default=(), metavar="KEY=VALUE", help="of the recipe")
     args = parser.parse_args()
     policy = merged(load(args.backbone, recipe_of(args.recipe, changed=args.set), args.adapter))
-    reward = partial(rewards, judge=judge_of(args.judge))
+    reward = partial(rewards, judge=distillpo_options.judge_of(args.judge))
     some = rows(policy, filter(policy.fits, read(args.data)), reward)
     if args.rows:
         args.rows.write_text("".join(json.dumps(row._asdict()) + "\n" for row in some), encoding="utf-8")

@@ -11,7 +11,6 @@ memdb imports it when it is loaded.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -26,10 +25,11 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from memdb.errors import ModelError
+from memdb.train import distillpo_options
 from memdb.train.anchors import anchor
-from memdb.train.distillpo import Reward, Task, advantages, classes, judge_of
+from memdb.train.distillpo import Reward, Task, advantages, classes
 from memdb.train.distillpo_policy import FolderTokens, ModelPolicy, load
-from memdb.train.distillpo_recipe import MODES, RECIPES, Recipe, recipe_of
+from memdb.train.distillpo_recipe import MODES, Recipe, recipe_of
 from memdb.train.instances import read
 from memdb.train.rewards import COMPONENTS, rewards
 
@@ -164,19 +164,12 @@ def config(recipe: Recipe, out: Path, tasks: int, processes: int = 1, **more: An
 
 def main() -> None:
     """Read the command line, train."""
-    parser = argparse.ArgumentParser(description="Train a distiller by DistillPO on TRL.")
-    parser.add_argument("--data", type=Path, required=True, help="JSONL of memdb.train.instances")
-    parser.add_argument("--backbone", type=Path, required=True, help="folder of transformers")
-    parser.add_argument("--adapter", type=Path, help="LoRA weights to begin with, of an earlier run")
-    parser.add_argument("--judge", type=Path, help="GGUF file of a judge; rules judge without one")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write")
-    parser.add_argument("--recipe", choices=sorted({*RECIPES} - {"ci"}), default="llama-3.1-8b")
-    parser.add_argument("--mode", choices=sorted({*MODES} - {"sft"}), default="distillpo")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", nargs="+", default=(), metavar="KEY=VALUE", help="of the recipe")
+    modes = {*MODES} - {"sft"}
+    parser = distillpo_options.training("Train a distiller by DistillPO on TRL.", "llama-3.1-8b", modes)
     parser.add_argument("--vllm", action="store_true", help="generate with vLLM beside the model")
     args = parser.parse_args()
-    recipe, judge = recipe_of(args.recipe, args.mode, args.seed, args.set), judge_of(args.judge)
+    recipe = recipe_of(args.recipe, args.mode, args.seed, args.set)
+    judge = distillpo_options.judge_of(args.judge)
     policy = load(args.backbone, recipe, args.adapter, device="cpu")  # TRL moves it
     tasks = [Task(one, anchor(one, judge)) for one in read(args.data) if policy.fits(one)]
     print(json.dumps({"tasks": len(tasks), "anchors": sum(one.anchor is not None for one in tasks)}))
