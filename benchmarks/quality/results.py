@@ -7,6 +7,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Sequence
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -17,14 +18,16 @@ import msgspec
 import memdb
 from memdb import settings
 
-from .errors import BenchmarkError
+from ..results_file import ResultsFile, insert
 from .evaluate import Outcome
 from .scoring import Answered
 
-APPLICATION_ID: Final = 0x6D656262  # "mebb"
-FORMAT: Final = 2
-WITHOUT_ANSWERS: Final = 1  # the format before: it has no table of answers
-BUSY_TIMEOUT_MS: Final = 10_000
+_SQL: Final = resources.files(__package__)
+FILE: Final = ResultsFile(
+    application_id=0x6D656262,  # "mebb"
+    steps=tuple(_SQL.joinpath(name).read_text("utf-8") for name in ("results.sql", "answers.sql")),
+    what="quality results",
+)
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,64 +112,12 @@ def _processor() -> str:
     return platform.processor() or "unknown"
 
 
-def _open(path: Path) -> apsw.Connection:
-    """The results file, made if it is not there; one of the format before gets the table it lacks.
-
-    Raises BenchmarkError for a file that is something else.
-    """
-    try:
-        connection = apsw.Connection(str(path))
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        with connection:
-            if connection.pragma("application_id") == 0 and not connection.pragma("schema_version"):
-                connection.execute(resources.files(__package__).joinpath("results.sql").read_text("utf-8"))
-                connection.pragma("application_id", APPLICATION_ID)
-                connection.pragma("user_version", WITHOUT_ANSWERS)
-            if _mark(connection) == (APPLICATION_ID, WITHOUT_ANSWERS):
-                connection.execute(resources.files(__package__).joinpath("answers.sql").read_text("utf-8"))
-                connection.pragma("user_version", FORMAT)
-    except apsw.Error as error:
-        raise BenchmarkError(f"{path}: {error}", hint="name another results file with --out") from error
-    if _mark(connection) != (APPLICATION_ID, FORMAT):
-        connection.close()
-        raise BenchmarkError(f"{path} is not a results file of this format", hint="name another with --out")
-    return connection
-
-
-def _mark(connection: apsw.Connection) -> tuple[object, object]:
-    return connection.pragma("application_id"), connection.pragma("user_version")
-
-
-def check(path: Path) -> None:
-    """Raise BenchmarkError now rather than after the run if results cannot be kept in `path`."""
-    _open(path).close()
-
-
 def append(path: Path, facts: Facts, outcomes: Sequence[Outcome], answered: Sequence[Answered] = ()) -> int:
     """Add a run, its questions and its answers, all or nothing; the run's number."""
-    connection = _open(path)
-    try:
-        with connection:
-            run = insert(connection, "run", msgspec.to_builtins(facts))
-            for outcome in outcomes:
-                insert(connection, "question", {"run": run, **msgspec.to_builtins(outcome)})
-            for one in answered:
-                insert(connection, "answer", {"run": run, **msgspec.to_builtins(one)})
-        return run
-    finally:
-        connection.close()
-
-
-def insert(connection: apsw.Connection, table: str, row: dict[str, object]) -> int:
-    """One row, lists and objects as JSON; its rowid where the table has one."""
-    names = ", ".join(f'"{name}"' for name in row)
-    places = ", ".join(f":{name}" for name in row)
-    cells = {name: _cell(value) for name, value in row.items()}
-    connection.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", cells)
-    return connection.last_insert_rowid()
-
-
-def _cell(value: object) -> str | int | float | None:
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    return msgspec.json.encode(value).decode()
+    with closing(FILE.open(path)) as connection, connection:
+        run = insert(connection, "run", msgspec.to_builtins(facts))
+        for outcome in outcomes:
+            insert(connection, "question", {"run": run, **msgspec.to_builtins(outcome)})
+        for one in answered:
+            insert(connection, "answer", {"run": run, **msgspec.to_builtins(one)})
+    return run

@@ -297,7 +297,7 @@ def measure(
         raise DataMissing(f"no question with gold in {', '.join(map(str, files))}")
     if plot_file is not None:
         plot.check(plot_file)
-    results.check(out)
+    results.FILE.check(out)
     counter = tokens.counter()
     started_at, code = results.now(), results.code_sha256()
     also = candidates.sift_all if wanted.defermem else None

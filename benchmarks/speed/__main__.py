@@ -3,7 +3,6 @@
 python -m benchmarks.speed add --data DIR             adding, on the messages of LoCoMo
 python -m benchmarks.speed append --data DIR          appending to a small file and to a large one
 python -m benchmarks.speed dense --data DIR           the nearest vectors, on and around those of LoCoMo
-python -m benchmarks.speed lexical --rows N           the best rows by words, against FTS5
 python -m benchmarks.speed graph_token --gguf FILE    the graph token, against the prompt without it
 python -m benchmarks.speed make --keep DIR --sizes 1m  files to measure with, made once; prints their paths
 """
@@ -20,7 +19,7 @@ from memdb.models.registry import load_backbone, load_encoder, load_graph_encode
 
 from ..quality.data import find_files
 from ..quality.locomo import PATTERN, load
-from . import add, append, dense, graph_token, lexical
+from . import add, append, dense, graph_token
 from .files import Files, parse_sizes
 
 SMALL = 1_000  # messages of the small file of append
@@ -32,14 +31,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.speed", description=__doc__, formatter_class=form
     )
-    parser.add_argument("name", choices=["add", "append", "dense", "graph_token", "lexical", "make"])
+    parser.add_argument("name", choices=["add", "append", "dense", "graph_token", "make"])
     parser.add_argument("--data", type=Path, help="folder with LoCoMo conversations (default: MEMDB_DATA)")
     parser.add_argument(
         "--messages", type=int, default=100_000, help="of add; of append and dense: of the largest file"
     )
     parser.add_argument("--keep", type=Path, help="of make: the folder")
     parser.add_argument("--sizes", default="10k,100k,1m", help="of make: messages of each file")
-    parser.add_argument("--rows", type=int, default=100_000, help="of lexical")
     parser.add_argument("--gguf", type=Path, help="of graph_token: the language model")
     parser.add_argument("--graph", type=Path, help="its graph encoder (default: one with random weights)")
     parser.add_argument("--rounds", type=int, default=15, help="of graph_token")
@@ -59,8 +57,6 @@ def main() -> None:
         result = reading(chosen)
     elif chosen.name == "dense":
         result = nearest(chosen)
-    elif chosen.name == "lexical":
-        result = lexical.measure(chosen.rows)
     elif chosen.name == "add":
         result = add.measure(texts(chosen), chosen.messages)
     else:

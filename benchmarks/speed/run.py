@@ -75,7 +75,7 @@ def bench(
             raise BenchmarkError(f"no row {unknown[0]!r}", hint=f"they are {', '.join(ROWS)}")
         if given := [option for option, value in rest.items() if value]:
             raise BenchmarkError(f"--{given[0]} says nothing to {name}", hint="leave it out")
-        results.check(out or RESULTS)
+        results.FILE.check(out or RESULTS)
         if plot is not None:
             quality_plot.check(plot)
         with ExitStack() as held:

@@ -14,6 +14,8 @@ from benchmarks.quality.errors import BenchmarkError
 from benchmarks.quality.evaluate import Outcome
 from benchmarks.quality.results import Facts
 from benchmarks.quality.scoring import Answered
+from benchmarks.results_file import ResultsFile
+from benchmarks.speed import results as speed_results
 
 OUTCOME = Outcome(
     conversation="conv-a",
@@ -125,21 +127,29 @@ def test_a_file_of_the_format_before_goes_on(tmp_path: Path, facts: Facts) -> No
     results.append(file, facts, [OUTCOME])
     connection = apsw.Connection(str(file))
     connection.execute("DROP TABLE answer")
-    connection.pragma("user_version", results.WITHOUT_ANSWERS)
+    connection.pragma("user_version", 1)
     connection.close()
     assert results.append(file, facts, [OUTCOME], [ANSWERED]) == 2
     assert [row["run"] for row in rows(file, "question")] == [1, 2]
     assert [row["run"] for row in rows(file, "answer")] == [2]
 
 
-def test_another_database_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [results.FILE, speed_results.FILE])
+@pytest.mark.parametrize(
+    ("number", "format_"), [(0, 0), ("own", 0), ("own", 99), (results.FILE.application_id ^ 1, 1)]
+)
+def test_another_database_is_left_alone(
+    tmp_path: Path, kind: ResultsFile, number: int | str, format_: int
+) -> None:
     file = tmp_path / "other.sqlite"
     connection = apsw.Connection(str(file))
     connection.execute("CREATE TABLE mine (x)")
+    connection.pragma("application_id", kind.application_id if number == "own" else number)
+    connection.pragma("user_version", format_)
     connection.close()
     before = file.read_bytes()
-    with pytest.raises(BenchmarkError, match="not a results file"):
-        results.check(file)
+    with pytest.raises(BenchmarkError, match=f"not a file of {kind.what}"):
+        kind.check(file)
     assert file.read_bytes() == before
 
 
@@ -147,7 +157,7 @@ def test_another_database_is_left_alone(tmp_path: Path) -> None:
 def test_what_cannot_be_opened_is_named(tmp_path: Path, place: str) -> None:
     (tmp_path / "text.txt").write_text("no database " * 100, encoding="utf-8")
     with pytest.raises(BenchmarkError, match=place):
-        results.check(tmp_path / place)
+        results.FILE.check(tmp_path / place)
 
 
 def test_machine_and_settings_say_something() -> None:
