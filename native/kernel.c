@@ -86,44 +86,86 @@ AVX2 static void avx2_products(const int8_t *rows, int n, int dims, const int8_t
   }
 }
 
-AVX2 static __m256i byte_bits(__m256i v) {
-  const __m256i low = _mm256_set1_epi8(15);
-  const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2,
-                                         3, 2, 3, 3, 4);
-  return _mm256_add_epi8(_mm256_shuffle_epi8(table, _mm256_and_si256(v, low)),
-                         _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v, 4), low)));
+/* The planes of 32 bytes of a code, cut into their low and high halves of bytes. */
+typedef struct Halves {
+  __m256i low[MEMDB0_PLANES], high[MEMDB0_PLANES];
+} Halves;
+
+#define LOW_HALF _mm256_set1_epi8(15)
+#define BIAS 64 /* of the weighted count of a byte, which is never below zero then */
+
+AVX2 static Halves halves_of(const uint8_t *planes, int stride, int of_16_bytes) {
+  Halves halves;
+  for (int p = 0; p < MEMDB0_PLANES; p++, planes += stride) {
+    __m256i plane = of_16_bytes ? _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)planes))
+                                : _mm256_loadu_si256((const __m256i *)(const void *)planes);
+    halves.low[p] = _mm256_and_si256(plane, LOW_HALF);
+    halves.high[p] = _mm256_and_si256(_mm256_srli_epi16(plane, 4), LOW_HALF);
+  }
+  return halves;
 }
 
-/* The weighted counts of 32 bytes of a code, in the four 64-bit lanes. */
-AVX2 static __m256i avx2_block(__m256i code, const uint8_t *planes, int stride) {
-  const __m256i zero = _mm256_setzero_si256();
-  __m256i counts[MEMDB0_PLANES];
+/* The weighted counts of 32 bytes of codes, BIAS more for each, in four 64-bit lanes of 8 bytes. */
+AVX2 static inline __attribute__((always_inline)) __m256i avx2_counts(__m256i code, const Halves *halves) {
+  const __m256i ones = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2,
+                                        3, 2, 3, 3, 4);
+  const __m256i twos = _mm256_add_epi8(ones, ones), fours = _mm256_add_epi8(twos, twos);
+  const __m256i eights = _mm256_sub_epi8(_mm256_set1_epi8(BIAS / 2), _mm256_add_epi8(fours, fours));
+  const __m256i table[MEMDB0_PLANES] = {ones, twos, fours, eights};
+  __m256i low = _mm256_and_si256(code, LOW_HALF), high = _mm256_and_si256(_mm256_srli_epi16(code, 4), LOW_HALF);
+  __m256i sum = _mm256_setzero_si256();
   for (int p = 0; p < MEMDB0_PLANES; p++) {
-    __m256i plane = _mm256_loadu_si256((const __m256i *)(const void *)(planes + p * stride));
-    counts[p] = byte_bits(_mm256_and_si256(code, plane));
+    __m256i of_low = _mm256_shuffle_epi8(table[p], _mm256_and_si256(low, halves->low[p]));
+    __m256i of_high = _mm256_shuffle_epi8(table[p], _mm256_and_si256(high, halves->high[p]));
+    sum = _mm256_add_epi8(sum, _mm256_add_epi8(of_low, of_high));
   }
-  __m256i more = _mm256_add_epi8(counts[1], _mm256_add_epi8(counts[2], counts[2]));
-  more = _mm256_add_epi8(counts[0], _mm256_add_epi8(more, more));
-  return _mm256_sub_epi64(_mm256_sad_epu8(more, zero), _mm256_slli_epi64(_mm256_sad_epu8(counts[3], zero), 3));
+  return _mm256_sad_epu8(sum, _mm256_setzero_si256());
+}
+
+/* Adds the scores of the 32 bytes at `at` of each code; what is read behind a code meets zeroes in the planes. */
+AVX2 static void avx2_add_32(const uint8_t *codes, int n, int bytes, int at, const Halves *halves, int32_t *score) {
+  const uint8_t *end = codes + (size_t)n * (size_t)bytes;
+  uint8_t last[32];
+  codes += at;
+  for (int i = 0; i < n; i++, codes += bytes) {
+    const uint8_t *from = codes;
+    if (end - codes < 32) {
+      memset(last, 0, sizeof last);
+      memcpy(last, codes, (size_t)(end - codes));
+      from = last;
+    }
+    __m256i sum = avx2_counts(_mm256_loadu_si256((const __m256i *)(const void *)from), halves);
+    __m128i s = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    score[i] += _mm_cvtsi128_si32(_mm_add_epi64(s, _mm_unpackhi_epi64(s, s))) - 32 * BIAS;
+  }
+}
+
+/* The same of the 16 bytes that are left at `at`, two codes at a time. */
+AVX2 static void avx2_add_16(const uint8_t *codes, int n, int bytes, int at, const Halves *halves, int32_t *score) {
+  codes += at;
+  for (int i = 0; i < n; i += 2, codes += 2 * bytes) {
+    const __m128i one = _mm_loadu_si128((const __m128i *)(const void *)codes);
+    const __m128i other = i + 1 < n ? _mm_loadu_si128((const __m128i *)(const void *)(codes + bytes)) : one;
+    __m256i sum = avx2_counts(_mm256_inserti128_si256(_mm256_castsi128_si256(one), other, 1), halves);
+    sum = _mm256_add_epi64(sum, _mm256_unpackhi_epi64(sum, sum));
+    score[i] += _mm_cvtsi128_si32(_mm256_castsi256_si128(sum)) - 16 * BIAS;
+    if (i + 1 < n) score[i + 1] += _mm_cvtsi128_si32(_mm256_extracti128_si256(sum, 1)) - 16 * BIAS;
+  }
 }
 
 AVX2 static void avx2_scores(const uint8_t *codes, int n, int bytes, const uint8_t *planes, int32_t *score) {
-  int stride = memdb0_plane_bytes(bytes), whole = bytes & ~31;
-  uint8_t tail[32] = {0};
-  for (int i = 0; i < n; i++, codes += bytes) {
-    __m256i sum = _mm256_setzero_si256();
-    for (int at = 0; at < whole; at += 32) {
-      __m256i code = _mm256_loadu_si256((const __m256i *)(const void *)(codes + at));
-      sum = _mm256_add_epi64(sum, avx2_block(code, planes + at, stride));
-    }
-    if (whole < bytes) {
-      memcpy(tail, codes + whole, (size_t)(bytes - whole));
-      __m256i code = _mm256_loadu_si256((const __m256i *)(const void *)tail);
-      sum = _mm256_add_epi64(sum, avx2_block(code, planes + whole, stride));
-    }
-    __m128i s = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-    s = _mm_add_epi64(s, _mm_unpackhi_epi64(s, s));
-    score[i] = _mm_cvtsi128_si32(s);
+  int stride = memdb0_plane_bytes(bytes), at = 0;
+  memset(score, 0, (size_t)n * sizeof *score);
+  for (; bytes - at > 16; at += 32) {
+    Halves halves = halves_of(planes + at, stride, 0);
+    avx2_add_32(codes, n, bytes, at, &halves, score);
+  }
+  if (bytes - at == 16) {
+    Halves halves = halves_of(planes + at, stride, 1);
+    avx2_add_16(codes, n, bytes, at, &halves, score);
+  } else if (bytes > at) {
+    Halves halves = halves_of(planes + at, stride, 0);
+    avx2_add_32(codes, n, bytes, at, &halves, score);
   }
 }
 
