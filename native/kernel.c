@@ -105,21 +105,24 @@ AVX2 static Halves halves_of(const uint8_t *planes, int stride, int of_16_bytes)
   return halves;
 }
 
+#define INLINE static inline __attribute__((always_inline))
+
+/* What `table` has for each byte of codes, cut into halves, and plane p. */
+AVX2 INLINE __m256i looked_up(__m256i table, __m256i low, __m256i high, const Halves *halves, int p) {
+  return _mm256_add_epi8(_mm256_shuffle_epi8(table, _mm256_and_si256(low, halves->low[p])),
+                         _mm256_shuffle_epi8(table, _mm256_and_si256(high, halves->high[p])));
+}
+
 /* The weighted counts of 32 bytes of codes, BIAS more for each, in four 64-bit lanes of 8 bytes. */
-AVX2 static inline __attribute__((always_inline)) __m256i avx2_counts(__m256i code, const Halves *halves) {
+AVX2 INLINE __m256i avx2_counts(__m256i code, const Halves *halves) {
   const __m256i ones = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2,
                                         3, 2, 3, 3, 4);
   const __m256i twos = _mm256_add_epi8(ones, ones), fours = _mm256_add_epi8(twos, twos);
   const __m256i eights = _mm256_sub_epi8(_mm256_set1_epi8(BIAS / 2), _mm256_add_epi8(fours, fours));
-  const __m256i table[MEMDB0_PLANES] = {ones, twos, fours, eights};
   __m256i low = _mm256_and_si256(code, LOW_HALF), high = _mm256_and_si256(_mm256_srli_epi16(code, 4), LOW_HALF);
-  __m256i sum = _mm256_setzero_si256();
-  for (int p = 0; p < MEMDB0_PLANES; p++) {
-    __m256i of_low = _mm256_shuffle_epi8(table[p], _mm256_and_si256(low, halves->low[p]));
-    __m256i of_high = _mm256_shuffle_epi8(table[p], _mm256_and_si256(high, halves->high[p]));
-    sum = _mm256_add_epi8(sum, _mm256_add_epi8(of_low, of_high));
-  }
-  return _mm256_sad_epu8(sum, _mm256_setzero_si256());
+  __m256i first = _mm256_add_epi8(looked_up(ones, low, high, halves, 0), looked_up(twos, low, high, halves, 1));
+  __m256i last = _mm256_add_epi8(looked_up(fours, low, high, halves, 2), looked_up(eights, low, high, halves, 3));
+  return _mm256_sad_epu8(_mm256_add_epi8(first, last), _mm256_setzero_si256());
 }
 
 /* Adds the scores of the 32 bytes at `at` of each code; what is read behind a code meets zeroes in the planes. */
