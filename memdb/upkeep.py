@@ -162,11 +162,11 @@ class Upkeep:
         Raises `ReadOnly`, and `ScopeError` unless the memory was opened for everyone or for nobody in
         particular.
         """
-        from memdb.construct import traces as construct_traces
+        from memdb.construct import retrace
 
         self._require_everyone("rebuilding")
         with self._database.atomic() as connection:
-            return construct_traces.rebuild(connection)
+            return retrace.rebuild(connection)
 
     def update_segments(self) -> int:
         """Put all messages into segments, and link these (DeferMem section 3.2), in short transactions; may

@@ -8,8 +8,8 @@ the paper leaves open, and what was measured, is in docs/why/traces.md.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,8 +25,9 @@ from memdb.store.traces import Member, Neighbourhood
 
 Scores: TypeAlias = NDArray[np.float64]
 Pair: TypeAlias = tuple[int, int, float]
-_BLOCK = 256  # units compared with all others at once, traces named at once
-_ALIKE = settings.RELATION_THRESHOLD - 1e-9
+_BLOCK = 256  # traces named at once
+SAME_SLOT_SCALE = (1 - settings.RELATION_THRESHOLD) / (1 - settings.SAME_SLOT_THRESHOLD)
+ALIKE = settings.RELATION_THRESHOLD - 1e-9  # scores are rounded to nine places
 
 
 def triple_text(triple: Triple) -> str:
@@ -62,8 +63,7 @@ def relation_scores(some: Sequence[Point], others: Sequence[Point]) -> Scores:
     same_holder = _equal([p.holder for p in some], [p.holder for p in others])
     same_slot = _equal([p.slot for p in some], [p.slot for p in others])
     state = np.array([p.state for p in some], bool)[:, None]
-    scale = (1 - settings.RELATION_THRESHOLD) / (1 - settings.SAME_SLOT_THRESHOLD)
-    facts = np.where(same_holder & same_slot & state, 1 - (1 - facts) * scale, facts)
+    facts = np.where(same_holder & same_slot & state, 1 - (1 - facts) * SAME_SLOT_SCALE, facts)
     holders, slots = np.where(same_holder, 1.0, holders), np.where(same_slot, 1.0, slots)
     scores: Scores = np.minimum(np.minimum(facts, holders), slots)
     return scores.round(9)
@@ -72,13 +72,14 @@ def relation_scores(some: Sequence[Point], others: Sequence[Point]) -> Scores:
 def _cosines(some: Sequence[bytes | None], others: Sequence[bytes | None]) -> Scores:
     """Cosines of int8 codes, 0 where one is missing; dot products are exact, so equal codes are exactly 1."""
     size = next((len(code) for code in (*some, *others) if code), 1)
-    a, b = _vectors(some, size), _vectors(others, size)
+    a, b = vectors(some, size), vectors(others, size)
     lengths = np.sqrt(np.square(a).sum(axis=1)[:, None] * np.square(b).sum(axis=1)[None, :])
     cosines: Scores = np.divide(a @ b.T, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     return cosines
 
 
-def _vectors(codes: Sequence[bytes | None], size: int) -> NDArray[np.float64]:
+def vectors(codes: Sequence[bytes | None], size: int) -> NDArray[np.float64]:
+    """Codes of `size` components as rows, [n, size]; 0 where one is missing."""
     joined = b"".join(code or bytes(size) for code in codes)
     return np.frombuffer(joined, np.int8).reshape(len(codes), size).astype(np.float64)
 
@@ -99,12 +100,13 @@ def cluster(
     groups = {number: [number] for number in range(count)}
     of = list(range(count))
     refused: dict[int, set[int]] = defaultdict(set)
-    strongest = sorted((-score, min(i, j), max(i, j)) for i, j, score in pairs if score >= _ALIKE)
+    strongest = sorted((-score, min(i, j), max(i, j)) for i, j, score in pairs if score >= ALIKE)
     for _, i, j in strongest:
         a, b = sorted((of[i], of[j]))
         if a == b or b in refused[a]:
             continue
-        if least(groups[a], groups[b]) < _ALIKE:
+        alone = len(groups[a]) == len(groups[b]) == 1  # their least score is that of the pair
+        if not alone and least(groups[a], groups[b]) < ALIKE:
             refused[a].add(b)
             refused[b].add(a)
             continue
@@ -163,7 +165,7 @@ class Tracing:
         ranked = [
             (float(scores.min()), float(scores.mean()), -number, group)
             for number, group in enumerate(clusters)
-            if (scores := relation_scores([own], group)).min() >= _ALIKE
+            if (scores := relation_scores([own], group)).min() >= ALIKE
         ]
         if ranked:
             self._join(own, max(ranked, key=lambda one: one[:3])[3])
@@ -291,85 +293,3 @@ def name_anew(connection: Connection) -> None:
         for trace_id, group in groupby(members, key=lambda member: member.trace_id):
             if trace_id is not None:
                 traces.rename(connection, trace_id, relation_text([point(member) for member in group]))
-
-
-def rebuild(connection: Connection) -> int:
-    """Make all traces anew, scope by scope, inside the caller's transaction; returns how many there are.
-
-    What comes out depends on what was said and when, not on the order in which it was added.
-    """
-    count = sum(_rebuild_scope(connection, scope_id) for scope_id in traces.scope_ids(connection))
-    traces.set_traced_until(connection, traces.traced_until(connection)[1])
-    return count
-
-
-def _rebuild_scope(connection: Connection, scope_id: int) -> int:
-    traces.clear(connection, scope_id)
-    members = traces.members(connection, traces.traced_units(connection, scope_id))
-    points = sorted(map(point, members), key=_content_order)
-    edges = {*_nearest_pairs(points), *_same_slot_pairs(points)}
-
-    def least(some: Sequence[int], others: Sequence[int]) -> float:
-        return float(relation_scores([points[n] for n in some], [points[n] for n in others]).min())
-
-    clusters = cluster(len(points), _scored(points, edges), least)
-    for numbers in clusters:
-        group = sorted((points[number] for number in numbers), key=lambda one: one.member.order)
-        trace_id = traces.put_trace(connection, scope_id)
-        last = len(group) - 1
-        traces.place(
-            connection,
-            [(trace_id, n, one.member.unit_id, int(n == last)) for n, one in enumerate(group)],
-        )
-        traces.tell(
-            connection, trace_id, relation_text(group), member_trajectory([one.member for one in group])
-        )
-    return len(clusters)
-
-
-def _scored(points: Sequence[Point], edges: Iterable[tuple[int, int]]) -> Iterator[Pair]:
-    """(i, j, S_rel) of every edge i < j."""
-    partners: dict[int, list[int]] = defaultdict(list)
-    for i, j in edges:
-        partners[i].append(j)
-    for i, others in partners.items():
-        [scores] = relation_scores([points[i]], [points[j] for j in others])
-        yield from ((i, j, float(score)) for j, score in zip(others, scores, strict=True))
-
-
-def _content_order(one: Point) -> tuple[object, ...]:
-    """An order that rests on what was said and when, and on the order of adding only between equals."""
-    member = one.member
-    return (member.said_key, one.holder, one.slot, member.object, member.fact_text, *member.order)
-
-
-def _nearest_pairs(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
-    """Each unit with its nearest by s_f, as far as they can be related; of equally near ones the first.
-
-    For all units at once, block by block, this is many times faster than a statement for each.
-    """
-    if not points:
-        return
-    size = len(points[0].member.triple or b"")
-    codes = _vectors([one.member.triple for one in points], size).astype(np.float32)  # products stay exact
-    lengths = np.sqrt(np.square(codes).sum(axis=1))
-    for start in range(0, len(points), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        cosines = codes[block] @ codes.T / np.outer(lengths[block], lengths)
-        for number, row in enumerate(cosines, start):
-            near = np.flatnonzero(row >= settings.RELATION_THRESHOLD - 1e-5)
-            near = near[near != number]
-            for other in near[np.argsort(-row[near], kind="stable")][: settings.RELATION_NEIGHBOURS]:
-                yield min(number, int(other)), max(number, int(other))
-
-
-def _same_slot_pairs(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
-    """Units of one slot that has one value, each with those next to it."""
-    slots: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number, one in enumerate(points):
-        if one.state:
-            slots[one.holder, one.slot].append(number)
-    for numbers in slots.values():
-        yield from pairwise(numbers)
-        for gap in range(2, settings.RELATION_NEIGHBOURS + 1):
-            yield from zip(numbers, numbers[gap:], strict=False)

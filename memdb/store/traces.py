@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import apsw
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from memdb import errors
 from memdb.records import Scope, Triple
@@ -114,9 +116,35 @@ def members(
     return found
 
 
-def traced_units(connection: apsw.Connection, scope_id: int) -> list[int]:
-    """The units of a scope that may be in a trace: those with a triple vector."""
-    return [unit_id for (unit_id,) in connection.execute(statement("triple_units"), (scope_id,))]
+def claims(connection: apsw.Connection, scope_id: int) -> Iterator[tuple[int, str, str]]:
+    """The units of a scope that may be in a trace, those with a triple vector: unit, holder, slot.
+
+    Their order rests on what was said and when, and on the order of adding only between equals.
+    Raises `Damaged` for one without a triple.
+    """
+    row: Any
+    for row in connection.execute(statement("trace_claims"), (scope_id,)):
+        if None in row:
+            raise errors.Damaged(f"unit {row[0]} has no triple", hint="run memdb verify")
+        yield row
+
+
+def triple_codes(connection: apsw.Connection, units: Sequence[int]) -> NDArray[np.int8]:
+    """The codes of the triples of units, [n, d] for n > 0. Raises `Damaged` where one has none."""
+    found: Any = connection.execute(statement("triple_codes"), (json.dumps(list(units)),))
+    codes = [code for (code,) in found]
+    if len(codes) < len(units):
+        raise errors.Damaged("a unit has lost the vector of its triple", hint="run memdb verify")
+    return np.frombuffer(b"".join(codes), np.int8).reshape(len(units), -1)
+
+
+def side_codes(
+    connection: apsw.Connection, axis: Literal["subject", "predicate"], names: Sequence[str]
+) -> list[bytes | None]:
+    """The codes of holders or slots as units name them, None where the file has none."""
+    values = {"axis": axis, "names": json.dumps(list(names))}
+    found: Any = connection.execute(statement("side_codes"), values)
+    return [code for (code,) in found]
 
 
 def scope_ids(connection: apsw.Connection) -> list[int]:

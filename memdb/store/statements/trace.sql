@@ -33,8 +33,23 @@ SELECT unit.unit_id, trace_id, ifnull(trace_unit.number, 0), ifnull(current, 0),
 FROM wanted CROSS JOIN unit USING (unit_id) JOIN message USING (message_id) LEFT JOIN trace_unit USING (unit_id)
 ORDER BY trace_id, trace_unit.number, unit.unit_id;
 
--- name: triple_units
-SELECT unit_id FROM triple_vector WHERE scope_id = ?;
+-- name: trace_claims
+-- The units of a scope that may be in a trace, those with a triple vector, by what was said and when.
+SELECT unit_id, subject, predicate
+FROM session CROSS JOIN unit USING (session_id) CROSS JOIN message USING (message_id)
+WHERE session.scope_id = ? AND EXISTS (SELECT 1 FROM triple_vector WHERE triple_vector.unit_id = unit.unit_id)
+ORDER BY ifnull(said_key, 9223372036854775807), fold(subject), fold(predicate), object, fact_text, unit.session_id,
+         first_position, unit_id;
+
+-- name: triple_codes
+-- The vectors of the triples of units, by their ids in order.
+SELECT triple FROM json_each(?) AS wanted CROSS JOIN triple_vector ON unit_id = wanted.value ORDER BY wanted.key;
+
+-- name: side_codes
+-- The vectors of labels of one axis by their names in order, NULL where there is none.
+SELECT (SELECT name FROM label_vector WHERE label_vector.label_id = label.label_id)
+FROM json_each(:names) AS wanted LEFT JOIN label ON label.axis = :axis AND label.name = wanted.value
+ORDER BY wanted.key;
 
 -- name: traced_until
 SELECT (SELECT value FROM meta WHERE key = 'traced_unit_id'), (SELECT ifnull(max(unit_id), 0) FROM unit);
