@@ -66,6 +66,7 @@ class Database:
         self._immutable = False
         self._idle: list[apsw.Connection] = []
         self._remembered: dict[int, dict[Hashable, tuple[int, object]]] = {}
+        self._mapped: set[int] = set()  # readers that map the file
         self._lock = threading.Condition()
         self._lent: Counter[int] = Counter()  # readers lent to each thread
         self._writing = threading.RLock()
@@ -118,8 +119,6 @@ class Database:
             keep_plans(connection)
             add_functions(connection)
             limit_cache(connection, settings.CACHE_KIB if flags & _READ_WRITE else settings.READER_CACHE_KIB)
-            if not flags & _READ_WRITE and _bytes(self.path) >= settings.MAPPED_FROM_BYTES:
-                map_file(connection)
         except BaseException:
             connection.close()
             raise
@@ -196,7 +195,9 @@ class Database:
 
     @contextlib.contextmanager
     def inspector(self) -> Iterator[apsw.Connection]:
-        """As `reader`, on a connection that could write: SQLite examines CHECK constraints only there."""
+        """As `reader`, on a connection that could write: SQLite examines CHECK constraints only there. It
+        never maps the file, so that the cells of every page are checked.
+        """
         with self.translated():
             with self._lock:
                 self._require_open()
@@ -229,11 +230,17 @@ class Database:
         with self._lock:
             self._require_open()
             self._lent[threading.get_ident()] += 1
-            if self._idle:
-                return self._idle.pop()
+            connection = self._idle.pop() if self._idle else None
         try:
-            return self._connect(apsw.SQLITE_OPEN_READONLY)
+            if connection is None:
+                connection = self._connect(apsw.SQLITE_OPEN_READONLY)
+            if id(connection) not in self._mapped and _bytes(self.path) >= settings.MAPPED_FROM_BYTES:
+                map_file(connection)
+                self._mapped.add(id(connection))
+            return connection
         except BaseException:
+            if connection is not None:
+                connection.close()
             self._give_back(None)
             raise
 
@@ -245,6 +252,7 @@ class Database:
                 self._idle.append(connection)
                 return
         if connection is not None:
+            self._mapped.discard(id(connection))
             connection.close()
 
     def close(self) -> None:

@@ -105,6 +105,42 @@ def test_readers_map_large_files_alone(
     assert memory.verify().ok
 
 
+def test_readers_map_a_file_that_grew_and_all_of_it(
+    open_memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = open_memory()
+    memory.add([Message("Ana", "I have a parrot.")])
+    with memory._database.reader() as reader:
+        assert reader.execute("PRAGMA mmap_size").get == 0
+    monkeypatch.setattr(settings, "MAPPED_FROM_BYTES", memory.path.stat().st_size + 1)
+    for turn in range(20):
+        memory.add([Message("Ana", f"I saw bird {n} of {turn}.") for n in range(25)])
+        with memory._database.writer_setup() as writer:
+            writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with memory._database.reader() as same:
+            assert same is reader
+            grown = memory.path.stat().st_size >= settings.MAPPED_FROM_BYTES
+            assert bool(same.execute("PRAGMA mmap_size").get) == grown
+            assert same.execute("PRAGMA cell_size_check").get == (not grown)
+            assert same.execute("SELECT count(*) FROM message").get == 25 * turn + 26
+    assert grown
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_what_verifies_a_large_file_checks_every_cell(
+    open_memory: OpenMemory, monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
+    monkeypatch.setattr(settings, "MAPPED_FROM_BYTES", 1)
+    memory = open_memory()
+    memory.add([Message("Ana", "I have a parrot.")])
+    if read_only:
+        memory = open_memory(read_only=True)
+    with memory._database.reader() as reader, memory._database.inspector() as inspector:
+        assert reader.execute("PRAGMA cell_size_check").get == 0
+        assert inspector.execute("PRAGMA mmap_size").get == 0
+        assert inspector.execute("PRAGMA cell_size_check").get == 1
+
+
 @pytest.mark.parametrize("table", ["message_terms_data", "unit_terms_idx", "message_vector_chunks"])
 def test_sql_cannot_write_a_shadow_table(memory: memdb.Memory, table: str) -> None:
     with memory._database.writer_setup() as writer, pytest.raises(apsw.SQLError, match="may not be modified"):
