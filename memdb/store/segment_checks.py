@@ -29,7 +29,7 @@ def wrong(connection: apsw.Connection, starts: Starts) -> Iterator[str]:
     rule = str(said.get("segment_rule", settings.SEGMENT_RULE))
     threshold = float(said.get("segment_threshold", settings.SEGMENT_THRESHOLD))
     row: Any
-    for row in connection.execute(statement("session_ids")).fetchall():
+    for row in connection.execute(statement("session_ids")):
         found: Any = connection.execute(statement("session_segments"), (row[0],)).fetchall()
         if found:
             yield from _wrong_in_session(
@@ -88,6 +88,6 @@ def _wrong_links(connection: apsw.Connection, least: float) -> Iterator[str]:
             yield f"{one} and {other} are linked as {told:.3f} alike, and are not"
         first, second = sorted((root(one), root(other)))
         parent[second] = first
-    for row in connection.execute(statement("segment_groups")).fetchall():
+    for row in connection.execute(statement("segment_groups")):
         if root(row[0]) != row[1]:
             yield f"{row[0]} is said to be of the link group {row[1]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import apsw
@@ -96,9 +97,9 @@ def _near_by_scan(
     best: list[dict[int, float]] = [{} for _ in codes]
     cursor = connection.execute(statement("all_segment_codes"), {"scope_id": scope_id})
     while block := list(_take(cursor, settings.SEGMENT_BLOCK)):
-        for kept, more in zip(best, _best(block, wanted, least), strict=True):
-            kept.update(more)
-    return [dict(_nearest(kept)) for kept in best]
+        found = _best(block, wanted, least)
+        best = [dict(_nearest(kept | more)) if more else kept for kept, more in zip(best, found, strict=True)]
+    return best
 
 
 def _take(cursor: apsw.Cursor, most: int) -> Iterable[Any]:
@@ -112,11 +113,14 @@ def _best(block: Sequence[Any], wanted: NDArray[np.floating], least: float) -> l
         return [{} for _ in wanted]
     ids = np.array([segment_id for segment_id, _ in block])
     matrix = _matrix([code for _, code in block])
-    found = []
+    found: list[dict[int, float]] = []
     for start in range(0, len(wanted), settings.SEGMENTS_COMPARED):
-        for line in _cosines(wanted[start : start + settings.SEGMENTS_COMPARED], matrix):
-            enough = np.flatnonzero(line >= least)
-            found.append(dict(_nearest({int(ids[at]): float(line[at]) for at in enough})))
+        some = wanted[start : start + settings.SEGMENTS_COMPARED]
+        rows, columns, cosines = _alike(some, matrix, least)
+        ends = np.searchsorted(rows, np.arange(len(some) + 1))
+        for first, end in pairwise(ends):
+            told = zip(ids[columns[first:end]].tolist(), cosines[first:end].tolist(), strict=True)
+            found.append(dict(_nearest(dict(told))))
     return found
 
 
@@ -136,11 +140,21 @@ def _whole(codes: Sequence[bytes]) -> NDArray[np.int8]:
     return np.frombuffer(b"".join(codes), np.int8).reshape(len(codes), -1)
 
 
-def _cosines(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
-    """[n, m]: the same for two codes in whatever product they stand."""
+def _alike(
+    left: NDArray[np.floating], right: NDArray[np.floating], least: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """(row of `left`, row of `right`, cosine) of those whose cosine is at least `least`, in order.
+
+    It is the same for two codes in whatever product they stand. Only what comes near `least` is divided.
+    """
     squares = [np.einsum("ij,ij->i", side, side).astype(np.float64) for side in (left, right)]
-    products: NDArray[np.float64] = (left @ right.T).astype(np.float64)
-    return _over(products, np.outer(*squares))
+    lengths = [np.sqrt(side).astype(left.dtype) for side in squares]
+    products = left @ right.T
+    near = products >= np.outer(lengths[0] * (least - 1e-5), lengths[1])
+    rows, columns = np.divmod(np.flatnonzero(near), len(right))
+    cosines = _over(products[rows, columns].astype(np.float64), squares[0][rows] * squares[1][columns])
+    enough = cosines >= least
+    return rows[enough], columns[enough], cosines[enough]
 
 
 def _over(products: NDArray[Any], squares: NDArray[Any]) -> NDArray[np.float64]:

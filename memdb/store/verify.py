@@ -144,7 +144,7 @@ def _wrong_windows(connection: apsw.Connection) -> Iterator[str]:
     """Windows of a session that are not those of its length (QGMem appendix A1)."""
     step = settings.WINDOW_MESSAGES - settings.WINDOW_OVERLAP
     row: Any
-    for row in connection.execute(statement("session_ids")).fetchall():
+    for row in connection.execute(statement("session_ids")):
         session_id, length = row
         count = 0 if length == 0 else max(0, length - 1 - settings.WINDOW_OVERLAP) // step + 1
         expected = [
@@ -163,7 +163,7 @@ def _wrong_windows(connection: apsw.Connection) -> Iterator[str]:
 
 def _sessions(connection: apsw.Connection) -> Iterator[tuple[int, list[rows.StoredMessage]]]:
     row: Any
-    for row in connection.execute(statement("session_ids")).fetchall():
+    for row in connection.execute(statement("session_ids")):
         yield row[0], rows.session_tail(connection, row[0], 0)
 
 
@@ -273,7 +273,7 @@ def _wrong_vectors(connection: apsw.Connection) -> Iterator[str]:
 def _wrong_trace_texts(connection: apsw.Connection, trace_texts: TraceTexts) -> Iterator[str]:
     """Traces that do not tell what their members say. What a language model told is not derived again."""
     row: Any
-    for row in connection.execute(statement("traces")).fetchall():
+    for row in connection.execute(statement("traces")):
         trace_id, *told, dirty, made_by = row
         members = traces.members(connection, traces=[trace_id])
         right = trace_texts(members) if members else tuple(told)
