@@ -29,6 +29,8 @@ SEGMENTING = (
     "segments_waiting",
     "to_segment",
 )
+# What goes through a table page by page.
+PAGED = ("untraced_units", "messages_to_embed", "units_to_embed", "labels_to_embed")
 SOURCES = Path(memdb.__file__).parent
 
 
@@ -112,6 +114,16 @@ def test_an_append_and_a_history_look_up_what_they_need(memory: memdb.Memory, na
     scanned = [line for line in lines if re.match(r"SCAN (message|segment|segment_link|other)\b", line)]
     assert scanned == []
     assert any(line.startswith(("SEARCH", "SCAN session")) for line in lines)
+
+
+@pytest.mark.parametrize("name", PAGED)
+def test_a_page_costs_what_is_on_it(memory: memdb.Memory, name: str) -> None:
+    """Each begins where the last one ended, and nothing is read from end to end for it, nor sorted."""
+    with memory._database.writer_setup() as connection:
+        connection.execute(statement("create_staged_vector"))
+        lines = [line.strip() for line in plan(connection, name).splitlines()]
+    assert re.match(r"SEARCH (unit|message|label) USING INTEGER PRIMARY KEY \(rowid>\?\)", lines[0])
+    assert not [line for line in lines if line.startswith(("SCAN", "LIST SUBQUERY", "USE TEMP B-TREE"))]
 
 
 @pytest.mark.parametrize("native", [False, True])

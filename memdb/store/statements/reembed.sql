@@ -52,21 +52,21 @@ SELECT (SELECT count(*) FROM message) + (SELECT count(*) + count(subject) FROM u
 SELECT message_id FROM message
 WHERE message_id > :after
   AND NOT EXISTS (SELECT 1 FROM staged_vector WHERE kind = 'message' AND row_id = message_id)
-  AND (:of_another OR message_id NOT IN (SELECT message_id FROM message_vector))
+  AND (:of_another OR NOT EXISTS (SELECT 1 FROM message_vector_rowids WHERE message_vector_rowids.rowid = message_id))
 ORDER BY message_id LIMIT :most;
 
 -- name: units_to_embed
 SELECT unit_id FROM unit
 WHERE unit_id > :after
   AND NOT EXISTS (SELECT 1 FROM staged_vector WHERE kind = 'unit' AND row_id = unit_id)
-  AND (:of_another OR unit_id NOT IN (SELECT unit_id FROM unit_vector))
+  AND (:of_another OR NOT EXISTS (SELECT 1 FROM unit_vector_rowids WHERE unit_vector_rowids.rowid = unit_id))
 ORDER BY unit_id LIMIT :most;
 
 -- name: labels_to_embed
 SELECT label_id FROM label
 WHERE label_id > :after
   AND NOT EXISTS (SELECT 1 FROM staged_vector WHERE kind = 'label' AND row_id = label_id)
-  AND (:of_another OR label_id NOT IN (SELECT label_id FROM label_vector))
+  AND (:of_another OR NOT EXISTS (SELECT 1 FROM label_vector_rowids WHERE label_vector_rowids.rowid = label_id))
 ORDER BY label_id LIMIT :most;
 
 -- name: said_messages

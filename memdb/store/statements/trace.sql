@@ -34,10 +34,11 @@ FROM wanted CROSS JOIN unit USING (unit_id) JOIN message USING (message_id) LEFT
 ORDER BY trace_id, trace_unit.number, unit.unit_id;
 
 -- name: trace_claims
--- The units of a scope that may be in a trace, those with a triple vector, by what was said and when.
+-- The units of a scope that may be in a trace, those with a triple vector, by what was said and when. vec0 keeps the ids
+-- of its rows in a table of its own, which is quicker to ask than vec0.
 SELECT unit_id, subject, predicate
 FROM session CROSS JOIN unit USING (session_id) CROSS JOIN message USING (message_id)
-WHERE session.scope_id = ? AND EXISTS (SELECT 1 FROM triple_vector WHERE triple_vector.unit_id = unit.unit_id)
+WHERE session.scope_id = ? AND EXISTS (SELECT 1 FROM triple_vector_rowids WHERE triple_vector_rowids.rowid = unit_id)
 ORDER BY ifnull(said_key, 9223372036854775807), fold(subject), fold(predicate), object, fact_text, unit.session_id,
          first_position, unit_id;
 
@@ -58,8 +59,10 @@ SELECT (SELECT value FROM meta WHERE key = 'traced_unit_id'), (SELECT ifnull(max
 UPDATE meta SET value = ? WHERE key = 'traced_unit_id';
 
 -- name: untraced_units
+-- Asked row by row: a list of all that have vectors would be made for each page.
 SELECT unit_id, scope_id, subject, predicate, object FROM unit
-WHERE unit_id > :after AND subject IS NOT NULL AND unit_id IN (SELECT unit_id FROM triple_vector)
+WHERE unit_id > :after AND subject IS NOT NULL
+  AND EXISTS (SELECT 1 FROM triple_vector_rowids WHERE triple_vector_rowids.rowid = unit_id)
 ORDER BY unit_id LIMIT :most;
 
 -- name: scope_ids
