@@ -1,11 +1,15 @@
 """The encoder on messages of the talks: as memdb runs it, and as the runtime is used plainly.
 
 Plain is what a first program does: texts in the order given, 32 at a time, each batch padded to its longest.
-Trap: padding costs by its share of tokens, so texts of one length show no difference.
+The encoder runs with one and with two threads within a run, and with its inputs and outputs bound.
+Traps: padding costs by its share of tokens, so texts of one length show no difference; two threads need
+two idle cores; to bind saves copies between memories, of which a processor alone has none.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from memdb.models.onnx import OnnxEncoder
-from memdb.models.registry import DEFAULT_ENCODER, find
+from memdb.models.registry import DEFAULT_ENCODER, find, load_encoder
 from memdb.train.talks import own
 
 from .measured import OURS, Found, Measured, Setting, middle
@@ -22,6 +26,11 @@ BATCH_TEXTS: Final = 32
 TEXTS: Final = 1_024
 PLAIN: Final = "plain onnxruntime"
 CUDA: Final = "CUDAExecutionProvider"
+WAYS: Final = {  # contender -> threads within a run, and whether its inputs and outputs are bound
+    "memdb, 1 thread": (1, False),
+    "memdb, 2 threads": (2, False),
+    "memdb, 1 thread, bound": (1, True),
+}
 
 
 def encode(setting: Setting) -> Found:
@@ -31,25 +40,43 @@ def encode(setting: Setting) -> Found:
     if not isinstance(encoder, OnnxEncoder):
         return found.without("encode", "the encoder", f"{encoder.name} is none of the runtime")
     texts = _texts(min(TEXTS, setting.messages))
-    before = encoder.encoded
-    seconds = setting.milliseconds(partial(encoder.encode, texts)) / 1_000
-    done = encoder.encoded.since(before)
     plain = Plain(find(DEFAULT_ENCODER), encoder.max_tokens, setting.threads or 1)
-    plain_seconds = setting.milliseconds(partial(plain.encode, texts)) / 1_000
-    for name, took, tokens, padding in (
-        (OURS, seconds, done.tokens, done.padding),
-        (PLAIN, plain_seconds, plain.tokens, plain.padding),
-    ):
-        figures = {
-            "texts per CPU second": len(texts) / took,
-            "tokens per CPU second": tokens / took,
-            "share of padding": padding / (tokens + padding),
-        }
-        found.measured += [
-            Measured(row="encode", contender=name, figure=figure, value=middle([value]))
-            for figure, value in figures.items()
-        ]
+    _measure(setting, found, OURS, partial(_ours, encoder, texts), len(texts))
+    _measure(setting, found, PLAIN, partial(plain.run, texts), len(texts))
+    if encoder.sha256 != load_encoder().sha256:
+        return found.without("encode", "threads and binding", f"{encoder.name} is not the embedded encoder")
+    for contender, (threads, bound) in WAYS.items():
+        made = load_encoder(threads=threads, bound=bound)
+        assert isinstance(made, OnnxEncoder)
+        made.encode(texts[:1])  # what a first run makes room for
+        _measure(setting, found, contender, partial(_ours, made, texts), len(texts))
     return found
+
+
+def _measure(
+    setting: Setting, found: Found, contender: str, run: Callable[[], tuple[int, int]], texts: int
+) -> None:
+    """The figures of one contender; `run` tells the tokens it read and the padding."""
+    start, cpu = time.perf_counter(), setting.clock()
+    tokens, padding = run()
+    cpu, seconds = setting.clock() - cpu, time.perf_counter() - start
+    figures = {
+        "texts per CPU second": texts / cpu,
+        "tokens per CPU second": tokens / cpu,
+        "texts/s": texts / seconds,
+        "share of padding": padding / (tokens + padding),
+    }
+    found.measured += [
+        Measured(row="encode", contender=contender, figure=figure, value=middle([value]))
+        for figure, value in figures.items()
+    ]
+
+
+def _ours(encoder: OnnxEncoder, texts: list[str]) -> tuple[int, int]:
+    before = encoder.encoded
+    encoder.encode(texts)
+    done = encoder.encoded.since(before)
+    return done.tokens, done.padding
 
 
 def _texts(most: int) -> list[str]:
@@ -84,6 +111,12 @@ class Plain:
         self._tokenizer.enable_truncation(max_tokens)
         self._tokenizer.enable_padding()
         self.tokens = self.padding = 0
+
+    def run(self, texts: list[str]) -> tuple[int, int]:
+        """Encode them; the tokens and the padding that this read."""
+        self.tokens = self.padding = 0
+        self.encode(texts)
+        return self.tokens, self.padding
 
     def encode(self, texts: list[str]) -> list[Any]:
         """Means of the hidden states, of length 1, [n, d] for each batch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -15,7 +15,7 @@ from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
 from memdb.models.counts import Encoded, Remembered, Tally
 from memdb.models.described import Described, DescribedReranker
 from memdb.models.graph_bytes import as_output, outline
-from memdb.models.padding import padded
+from memdb.models.padding import batches, padded
 from memdb.models.ports import (
     FIELDS,
     Field,
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
 Pooling = Literal["mean", "cls"]
 
-PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # best first
-BATCH_TOKENS = 1024  # padded tokens of one run; 2048 is no faster and holds 80 MB more
-RUN_TOKENS = 12  # what a run costs besides, in tokens (measured)
+CUDA = "CUDAExecutionProvider"
+PROVIDERS = (CUDA, "CPUExecutionProvider")  # best first
 OWN = "memdb"  # the producer that memdb.models.export names
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 SLICE_TEXTS = 2048  # texts tokenised at once
@@ -59,6 +58,7 @@ class Session:
 
     `threads` are those of one run, None for one per core; runs may overlap. Of `providers`, the best that
     this machine has is used. `inner` are float32 values inside the graph that can be read as outputs too.
+    `bound` runs copy inputs and outputs once between memories; None: bound where a graphics card runs it.
     Raises ModelNotFound when the file is missing, ModelDamaged when unreadable, or without these values.
     """
 
@@ -70,10 +70,12 @@ class Session:
         inner: Sequence[str] = (),
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
+        bound: bool | None = None,
     ) -> None:
         _require_file(model_file, name)
         self.name = name
         self._session = _session(model_file, inner, providers, threads)
+        self.bound = self.provider == CUDA if bound is None else bound
         self.inputs = {value.name for value in self._session.get_inputs()}
         self.outputs = [value.name for value in self._session.get_outputs()]
 
@@ -93,11 +95,22 @@ class Session:
     def values(self, outputs: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
         """Several outputs of one run: see `run`."""
         taken = {name: value for name, value in feed.items() if name in self.inputs}
+        run = self._run_bound if self.bound else self._session.run
         try:
-            values = self._session.run(list(outputs), taken)
+            values = run(list(outputs), taken)
         except _failures() as error:
             raise ModelError(f"the model {self.name} failed: {error}") from error
         return [np.asarray(value, np.float32) for value in values]
+
+    def _run_bound(self, outputs: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """A binding of its own for each run: runs may overlap, and shapes differ."""
+        binding = self._session.io_binding()
+        for name, value in feed.items():
+            binding.bind_cpu_input(name, np.ascontiguousarray(value))
+        for name in outputs:  # left where they are made, and copied from there
+            binding.bind_output(name, "cuda" if self.provider == CUDA else "cpu")
+        self._session.run_with_iobinding(binding)
+        return list[NDArray[Any]](binding.copy_outputs_to_cpu())
 
 
 class Pieces(NamedTuple):
@@ -120,12 +133,15 @@ class Runtime(Session):
         inner: Sequence[str] = (),
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
+        bound: bool | None = None,
     ) -> None:
         _require_file(tokenizer_file, name)
         beside = _Beside(tokenizer_file)
         beside.start()  # the runtime lets other threads work while it loads a graph
         try:
-            super().__init__(model_file, name=name, inner=inner, providers=providers, threads=threads)
+            super().__init__(
+                model_file, name=name, inner=inner, providers=providers, threads=threads, bound=bound
+            )
         finally:
             beside.join()
         self.tokenizer = beside.tokenizer()
@@ -159,7 +175,7 @@ class Runtime(Session):
 class OnnxEncoder(Described):
     """A transformer that gives hidden states [n, t, d], pooled and normalised here; a `ports.Encoder`.
 
-    `providers`, `threads` and what is raised: see `Runtime`.
+    `providers`, `threads`, `bound` and what is raised: see `Session`.
     """
 
     def __init__(
@@ -176,11 +192,14 @@ class OnnxEncoder(Described):
         document_prefix: str = "",
         providers: Sequence[str] = PROVIDERS,
         threads: int | None = None,
+        bound: bool | None = None,
     ) -> None:
         super().__init__(name, sha256, max_tokens)
         self._dimension, self._pooling = dimension, pooling
         self._prefixes = {"query": query_prefix, "document": document_prefix}
-        self._runtime = Runtime(model_file, tokenizer_file, name=name, providers=providers, threads=threads)
+        self._runtime = Runtime(
+            model_file, tokenizer_file, name=name, providers=providers, threads=threads, bound=bound
+        )
         self._runtime.tokenizer.enable_truncation(max_tokens)
         self._output = self._runtime.output("last_hidden_state")
         self._tally, self._questions = Tally(), Remembered(QUESTIONS_REMEMBERED)
@@ -405,22 +424,6 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         raise ModelError("the encoder gave a vector without a direction: zero, NaN or infinite")
     unit: NDArray[np.float32] = vectors / norms
     return unit
-
-
-def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Row numbers, shortest texts first, in batches of at most BATCH_TOKENS padded tokens (or one text). A
-    longer text begins a batch where to pad the others to it would cost more than a run does.
-    """
-    batch: list[int] = []
-    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        longer = lengths[row] - lengths[batch[-1]] if batch else 0
-        if (len(batch) + 1) * lengths[row] > BATCH_TOKENS or len(batch) * longer > RUN_TOKENS:
-            if batch:
-                yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
 
 
 def _require_file(file: Path, name: str) -> None:

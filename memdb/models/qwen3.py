@@ -19,8 +19,8 @@ from memdb import settings
 from memdb.errors import InputError, ModelDamaged, ModelError
 from memdb.models.described import DescribedReranker
 from memdb.models.llama import LlamaModel, context_length
-from memdb.models.onnx import CHARACTERS_PER_TOKEN, PROVIDERS, SLICE_TEXTS, Runtime, batches
-from memdb.models.padding import padded
+from memdb.models.onnx import CHARACTERS_PER_TOKEN, PROVIDERS, SLICE_TEXTS, Runtime
+from memdb.models.padding import batches, padded
 from memdb.models.ports import FIELDS, Field, require_documents, require_finite, valid_unicode
 
 PREFIX: Final = (

@@ -62,8 +62,13 @@ def registered_graph_encoders() -> list[str]:
     return _come_with("graph")
 
 
-def load_encoder(spec: str | Path | None = None, *, threads: int | None = None) -> Encoder:
+def load_encoder(
+    spec: str | Path | None = None, *, threads: int | None = None, bound: bool | None = None
+) -> Encoder:
     """The encoder that `spec` names: None for the embedded one, a name, a folder, `hub:org/name`.
+
+    `threads` are those of one run, None for one per core. `bound` runs bind their inputs and outputs to the
+    device; None: where a graphics card runs it.
 
     It is a `ports.AttentionScorer` too where its card tells where it attends.
     Raises ModelNotFound when nothing is there, ModelDamaged when a file is not the one its card names,
@@ -82,6 +87,7 @@ def load_encoder(spec: str | Path | None = None, *, threads: int | None = None) 
         "document_prefix": card.document_prefix,
         "providers": card.providers or PROVIDERS,
         "threads": threads,
+        "bound": bound,
     }
     if card.attention is None:
         return OnnxEncoder(folder / card.model, folder / card.tokenizer, **given)

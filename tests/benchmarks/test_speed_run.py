@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.speed import cold, results, run
-from benchmarks.speed.encode import Plain
+from benchmarks.speed.encode import WAYS, Plain
 from benchmarks.speed.measured import Found, Held, Measured, Setting, exponent
 from benchmarks.speed.report import growth
 from memdb.activate.retrieve import SEARCHES
@@ -51,6 +51,10 @@ def test_the_encoder_is_held_against_the_runtime_used_plainly(setting: Setting) 
     found = run.measure(real, ["encode"])
     told = {(one.contender, one.figure): one.value for one in found.measured}
     assert told["memdb", "share of padding"] < told["plain onnxruntime", "share of padding"]
+    assert {contender for contender, _ in told} == {"memdb", "plain onnxruntime", *WAYS}
+    assert all(told[way, "share of padding"] == told["memdb", "share of padding"] for way in WAYS)
+    assert all(told[way, "texts/s"] > 0 for way in WAYS)
+    assert [one.what for one in found.skipped] == ["on a graphics card"]
 
 
 def test_plain_use_gives_the_same_vectors() -> None:

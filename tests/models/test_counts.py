@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memdb.models import onnx
+from memdb.models import padding
 from memdb.models.counts import Encoded, Remembered, Tally
 from memdb.models.onnx import OnnxEncoder
 from memdb.models.registry import load_encoder
@@ -68,14 +68,14 @@ def test_nothing_is_encoded_in_no_run(encoder: OnnxEncoder) -> None:
 
 @given(lengths=st.lists(st.integers(1, 256), min_size=1, max_size=200))
 def test_no_batch_pads_more_for_a_longer_text_than_a_run_costs(lengths: list[int]) -> None:
-    batches = list(onnx.batches(lengths))
+    batches = list(padding.batches(lengths))
     assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
     for batch in batches:
         ordered = [lengths[row] for row in batch]
         assert ordered == sorted(ordered)
-        assert len(batch) == 1 or len(batch) * ordered[-1] <= onnx.BATCH_TOKENS
+        assert len(batch) == 1 or len(batch) * ordered[-1] <= padding.BATCH_TOKENS
         for count, (shorter, longer) in enumerate(pairwise(ordered), 1):
-            assert count * (longer - shorter) <= onnx.RUN_TOKENS
+            assert count * (longer - shorter) <= padding.RUN_TOKENS
 
 
 def test_labels_are_not_padded_to_the_length_of_sentences(encoder: OnnxEncoder) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
-from memdb.models import onnx
+from memdb.models import onnx, padding
 from memdb.models.onnx import Frame, OnnxReranker, Runtime
 from memdb.models.padding import padded
 
@@ -123,7 +123,7 @@ def test_scores_go_back_to_their_documents(files: tuple[Path, Path], monkeypatch
     documents = [" ".join(f"w{number % 36}" for number in range(at, at + at % 17)) for at in range(60)]
     reranker = made(files, 40)
     expected = [reranker.score("w1 w2", [document])[0] for document in documents]
-    monkeypatch.setattr(onnx, "BATCH_TOKENS", 64)
+    monkeypatch.setattr(padding, "BATCH_TOKENS", 64)
     monkeypatch.setattr(onnx, "SLICE_TEXTS", 7)
     assert np.abs(reranker.score("w1 w2", documents) - expected).max() < 1e-4
 

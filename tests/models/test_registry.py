@@ -13,7 +13,7 @@ import pytest
 
 from memdb import settings
 from memdb.errors import InputError, ModelDamaged, ModelError, ModelNotFound
-from memdb.models import onnx, registry
+from memdb.models import onnx, padding, registry
 from memdb.models.card import EncoderCard, RerankerCard, read_card, sha256_of
 from memdb.models.fakes import OverlapReranker
 from memdb.models.onnx import OnnxEncoder, OnnxReranker
@@ -277,10 +277,10 @@ def test_a_hub_that_cannot_be_reached_is_retryable(monkeypatch: pytest.MonkeyPat
 
 def test_batches_are_bounded_by_padded_tokens_and_lose_no_row() -> None:
     lengths = [int(length) for length in np.random.default_rng(5).integers(2, 257, 500)] + [5000]
-    batches = list(onnx.batches(lengths))
+    batches = list(padding.batches(lengths))
     assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
     for batch in batches:
-        assert len(batch) == 1 or len(batch) * max(lengths[row] for row in batch) <= onnx.BATCH_TOKENS
+        assert len(batch) == 1 or len(batch) * max(lengths[row] for row in batch) <= padding.BATCH_TOKENS
 
 
 def test_a_vector_without_direction_is_an_error() -> None:
