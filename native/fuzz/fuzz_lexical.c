@@ -4,11 +4,6 @@
 ** The first byte of an input says what the rest is: a structure record, a record of X_docsize, a page of tombstones, or
 ** leaves of a segment, each after two bytes with its size, behind the term that is looked for. Whatever they hold, no
 ** byte outside them may be read, and the reading must end.
-**
-**   clang -DSQLITE_CORE -fsanitize=fuzzer,address,undefined -I.. fuzz_lexical.c ../fts5_index.c -lsqlite3
-**   cc -DSQLITE_CORE -DCHANGE_AT_RANDOM -fsanitize=address,undefined -I.. fuzz_lexical.c ../fts5_index.c -lsqlite3
-**
-** With CHANGE_AT_RANDOM the program needs no libFuzzer: it runs random changes of a few inputs of its own.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +113,8 @@ static void read_tombstones(const uint8_t *data, size_t size) {
   sqlite3_free(rows);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 1 || size > 1 << 20) return 0;
   uint8_t *record = malloc(size);
@@ -136,46 +133,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   free(record);
   return 0;
 }
-
-#ifdef CHANGE_AT_RANDOM
-
-#define SEED 20240229u
-#define ROUNDS 100000
-
-/* Two segments with tombstones; five lengths; tombstones; the terms "0a" (rows over two leaves) and "0ab". */
-#define INPUT(bytes) {sizeof(bytes) - 1, bytes}
-static const struct {
-  size_t size;
-  const char *bytes;
-} inputs[] = {
-    INPUT("\0\0\0\0\0\xff\0\0\1\2\2\5\0\1\1\1\3\1\2\1\1\7\0\1\2\1\4\1\1\0\0\5"),
-    INPUT("\1\5\x81\2\0\0\1"),
-    INPUT("\2\4\1\0\0\0\0\0\2\0\0\0\3\0\0\0\0\0\0\1\2"),
-    INPUT("\3\2\0" "0a" "\0\x14" "\0\0\0\x13" "\2" "0a" "\1\2\3\2\6\1\1\2\1\6\1\1" "\4" "\0\x12"
-           "\0\7\0\x11" "\2\1\5\7\2\4\2" "\3" "0ab" "\3" "\x0b"),
-    INPUT("\3\2\x85" "0a" "\0\x1d" "\0\0\0\x1b" "\2" "0a" "\1\2\3\1\4\2\3\1\6\1\4\2" "\2\1" "b" "\1\2\3" "\4\x0d"),
-};
-
-static uint32_t next_random(uint32_t *state) {
-  *state ^= *state << 13;
-  *state ^= *state >> 17;
-  *state ^= *state << 5;
-  return *state;
-}
-
-int main(void) {
-  uint32_t state = SEED;
-  for (int round = 0; round < ROUNDS; round++) {
-    uint8_t data[128];
-    size_t which = next_random(&state) % (sizeof inputs / sizeof *inputs), size = inputs[which].size;
-    memcpy(data, inputs[which].bytes, size);
-    for (uint32_t changes = next_random(&state) % 6; changes; changes--) {
-      data[next_random(&state) % size] = (uint8_t)(next_random(&state) >> (next_random(&state) % 8));
-    }
-    size += next_random(&state) % 4 ? 0 : next_random(&state) % (sizeof data - size);
-    LLVMFuzzerTestOneInput(data, size);
-  }
-  return 0;
-}
-
-#endif
