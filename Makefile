@@ -25,18 +25,18 @@ native:
 	cmake -S native -B build/native -DMEMDB0_SANITIZE=OFF $(NATIVE)
 	cmake --build build/native
 
-# libFuzzer on each program of native/fuzz in turn, or on FUZZ, for SECONDS each, with FUZZ_ARGS. What it finds new stays
+# libFuzzer on each program of native/fuzz in turn, or on FUZZ, for FUZZ_SECONDS each, with FUZZ_ARGS. What it finds new stays
 # in build/fuzz/found; what breaks a program, in build/fuzz.
 FUZZ      ?= $(basename $(notdir $(wildcard native/fuzz/fuzz_*.c)))
 FUZZ_CC   ?= clang
-SECONDS   ?= 60
+FUZZ_SECONDS ?= 60
 FUZZ_ARGS ?=
 fuzz:
 	cmake -S native -B build/fuzz -DCMAKE_C_COMPILER=$(FUZZ_CC) -DMEMDB0_FUZZ=ON -DMEMDB0_SANITIZE=ON \
 	  -DMEMDB0_FOLDER=$(CURDIR)/build/fuzz
 	cmake --build build/fuzz
 	set -e; for name in $(FUZZ); do mkdir -p build/fuzz/found/$$name; \
-	  build/fuzz/$$name -dict=native/fuzz/fts5.dict -max_total_time=$(SECONDS) -max_len=4096 -timeout=10 \
+	  build/fuzz/$$name -dict=native/fuzz/fts5.dict -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 \
 	    -rss_limit_mb=1024 -artifact_prefix=build/fuzz/$$name- -print_final_stats=1 $(FUZZ_ARGS) \
 	    build/fuzz/found/$$name native/fuzz/corpus/$$name; done
 

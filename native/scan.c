@@ -102,8 +102,10 @@ static int read_axis(Search *search, sqlite3_value *value) {
   search->axis_bytes = sqlite3_value_bytes(value);
   if (text == 0) return SQLITE_NOMEM;
   if (search->axis_bytes > SHADOW_TEXT_BYTES - 4) return fails(search, "an axis has at most 12 bytes");
-  search->axis = sqlite3_mprintf("%s", text);
-  return search->axis ? SQLITE_OK : SQLITE_NOMEM;
+  search->axis = sqlite3_malloc(SHADOW_TEXT_BYTES);
+  if (search->axis == 0) return SQLITE_NOMEM;
+  memcpy(search->axis, text, (size_t)search->axis_bytes); /* it may have a NUL */
+  return SQLITE_OK;
 }
 
 /* Words between blanks. */

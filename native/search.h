@@ -37,7 +37,7 @@ typedef struct Search {
   List scopes, ids;
   int next_id; /* of the list, at or after the rowid that was looked at last */
   i64 said_from, said_until;
-  char *axis;
+  char *axis; /* of axis_bytes, a NUL among them or not */
   int axis_bytes;
   float within;
   int only_exact, only_coded;

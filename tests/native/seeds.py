@@ -90,7 +90,7 @@ def indexes() -> Iterator[bytes]:
 
 
 def records() -> Iterator[bytes]:
-    """Inputs of fuzz_lexical: each record by itself, and the leaves of a segment behind the term looked for."""
+    """Inputs of fuzz_lexical: each record by itself, and leaves behind the term looked for."""
     for kind in KINDS:
         connection = _index(kind, 60, 64, 5)
         structure = connection.execute("SELECT block FROM t_data WHERE id = 10").get

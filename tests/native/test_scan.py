@@ -231,3 +231,14 @@ def test_a_search_can_be_interrupted() -> None:
         table.top(np.ones(8, np.int8), 5)
     table.connection.set_progress_handler(None)
     assert len(table.top(np.ones(8, np.int8), 5)) == 5
+
+
+def test_an_axis_with_a_nul_is_its_bytes_to_the_end() -> None:
+    table = Table(8)
+    codes = clustered(np.random.default_rng(3), 12, 8)
+    for number, axis in enumerate(("a\0bcdefghijk", "a\0bcdefghijl", "a", "a\0") * 3, 1):
+        table.put(number, Row(codes[number - 1], 0, 0, axis))
+    for axis in ("a\0bcdefghijk", "a\0bcdefghijl", "a", "a\0"):
+        found = table.top(codes[0], 12, axis=axis)
+        assert len(found) == 3
+        assert found == table.expected(codes[0], 12, axis=axis)
