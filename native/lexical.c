@@ -233,6 +233,7 @@ static bool lengths_are_tabled(Module *module, Query *query) {
 static void leave_store(Module *module, Store *store) {
   store->count = store->size = store->leaves = 0;
   if (module->spare.room == 0 && store->room <= MOST_SPARE && store->bytes_room <= 8 * MOST_SPARE) {
+    fts5_store_clear(&module->spare); /* of a query that failed it may have leaves, but no postings */
     module->spare = *store;
     memset(store, 0, sizeof *store);
   }
