@@ -44,6 +44,7 @@ ROWS: Final = {
     "encode": ("encode", "encode"),
     "graph": ("graph", "graph"),
 }
+OF_FILES: Final = frozenset({"dense", "lexical", "hybrid", "recall", "cold"})  # the others need none
 
 
 def bench(
@@ -121,7 +122,7 @@ def _setting(
 def measure(setting: Setting, rows: Sequence[str]) -> Found:
     """What the rows give, one after the other; a row whose module is not there is told of as not built."""
     found = Found()
-    for size in setting.sizes:
+    for size in setting.sizes if OF_FILES.intersection(rows) else ():
         setting.files.path(size)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.speed import cold, results, run
 from benchmarks.speed.encode import WAYS, Plain
+from benchmarks.speed.files import Files
 from benchmarks.speed.measured import Found, Held, Measured, Setting, exponent
 from benchmarks.speed.report import growth
 from memdb.activate.retrieve import SEARCHES
@@ -91,6 +92,15 @@ def test_adding_is_held_against_the_encoder_and_the_raw_bytes(setting: Setting) 
     assert [(one.row, one.at_least) for one in found.held] == [("add", True)] * 2 + [("bytes", False)]
     assert {one.row for one in found.measured} == {"add", "bytes"}
     assert all(one.value > 0 for one in found.measured)
+
+
+def test_no_file_is_made_for_rows_that_need_none(setting: Setting, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    setting = msgspec.structs.replace(setting, files=Files(folder, setting.encoder))
+    run.measure(setting, ["encode", "add", "graph"])
+    assert not [*folder.glob("*")]
+    run.measure(setting, ["recall"])
+    assert [*folder.glob("*")]
 
 
 def test_a_row_without_its_module_is_not_built(setting: Setting, monkeypatch) -> None:
