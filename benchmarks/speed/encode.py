@@ -1,7 +1,7 @@
 """The encoder on messages of the talks: as memdb runs it, and as the runtime is used plainly.
 
 Plain is what a first program does: texts in the order given, 32 at a time, each batch padded to its longest.
-The encoder runs with one and with two threads within a run, and with its inputs and outputs bound.
+The encoder runs with one thread within a run, with two, and with its inputs and outputs bound.
 Traps: padding costs by its share of tokens, so texts of one length show no difference; two threads need
 two idle cores; to bind saves copies between memories, of which a processor alone has none.
 """
@@ -27,9 +27,8 @@ TEXTS: Final = 1_024
 PLAIN: Final = "plain onnxruntime"
 CUDA: Final = "CUDAExecutionProvider"
 WAYS: Final = {  # contender -> threads within a run, and whether its inputs and outputs are bound
-    "memdb, 1 thread": (1, False),
     "memdb, 2 threads": (2, False),
-    "memdb, 1 thread, bound": (1, True),
+    "memdb, bound": (1, True),
 }
 
 
